@@ -21,9 +21,9 @@ def run_state_of(config: Options) -> RunState:
     """The state of the run that a config is for. Only the config's paths and time_share matter.
 
     Self-play, gathering and training make the next generation: the newest model's number plus one, or the number in
-    --new-model. A match judges a challenger: its generation is that model's number, or the newest model's without
-    --white-model. Samples are those that the newest model (in training --original-model) was trained on, by its
-    manifest. Gathering and tournaments look into saved_models/, other commands into the folder of their models.
+    --new-model. A match judges a challenger: its generation is that model's number. Samples are those that the newest
+    model (in training --original-model) was trained on, by its manifest. Gathering and tournaments look into
+    saved_models/, other commands into the folder of their models.
     A watcher uses each model's own state (evaluate/watch_plan.py); its config here gets START.
     Raises FileError for models that can't be read.
     """
@@ -54,5 +54,11 @@ def _challenger(config: EvaluateConfig) -> ModelInfo | None:
         challenger = parse_player(config.white_model).path
         if challenger is not None:
             return read_info(challenger)
-    champion = parse_player(config.black_model)
-    return newest_info(Path(os.path.realpath(champion.path)).parent if champion.path else layout.SAVED_MODELS)
+    spec = parse_player(config.black_model)
+    if spec.path is None:
+        return newest_info(layout.SAVED_MODELS)
+    from pipeline.evaluate.command import next_challenger  # it imports much
+
+    champion = Path(os.path.realpath(spec.path))
+    path, _ = next_challenger(config.output_dir, champion.parent, champion, spec.name)
+    return newest_info(champion.parent) if path is None else read_info(path)

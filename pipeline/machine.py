@@ -70,12 +70,12 @@ def groups_by_session() -> bool:
     return False
 
 
-def step_back(end_with_parent: bool = False) -> None:
+def step_back(end_with_parent: bool = False, may_fork: bool = True) -> None:
     """Give this process, and all processes that it starts, the lowest priority of the machine.
 
     Where the kernel groups by session and this process doesn't lead one, it continues as a child in a session of its
     own. The original process then only passes signals on, waits, and ends as the child does. Call this before threads
-    are started.
+    are started, or with may_fork=False: then it stays, and the kernel may divide by sessions as before.
     end_with_parent: SIGTERM ends this process when the process that started it has ended in any way.
     """
     if end_with_parent:
@@ -85,7 +85,7 @@ def step_back(end_with_parent: bool = False) -> None:
             threading.Thread(target=_end_with, args=(STARTED_BY,), daemon=True).start()
         if os.getppid() != STARTED_BY:  # it has already ended
             signal.raise_signal(signal.SIGTERM)
-    if groups_by_session() and os.getsid(0) != os.getpid():
+    if may_fork and groups_by_session() and os.getsid(0) != os.getpid():
         _continue_in_own_session()
     os.nice(LOWEST)
     share_niceness(os.getpid())

@@ -281,7 +281,7 @@ def run_stage(command: Command, given: dict[str, Any]) -> None:
 def call_stage(command: Command, config: Any, as_json: bool, verbose: int) -> None:
     """Call a command's function and print its summary."""
     if getattr(config, "background", False):
-        step_back()
+        step_back(may_fork=may_fork())
     with console(verbose, command.log_seconds) as progress:
         summary = command(config, progress)
     print_each([] if summary is None or is_quiet() else [summary], as_json, verbose)
@@ -294,6 +294,13 @@ def console(verbose: int = 1, log_seconds: float = 30.0) -> contextlib.AbstractC
     return ConsoleProgress(quiet=verbose == 0, log_seconds=log_seconds)
 
 
+def may_fork() -> bool:
+    """Not in a working copy of a run in object storage: its client has threads, which a fork would lose."""
+    from pipeline.run.store.base import current_store
+
+    return not current_store().shared
+
+
 def run_selfplay(command: Command, given: dict[str, Any]) -> None:
     """Play the number of games asked for, or with --background play on until stopped."""
     config, as_json, verbose = configured(command, given)
@@ -302,7 +309,7 @@ def run_selfplay(command: Command, given: dict[str, Any]) -> None:
         return
     if config.wait or config.top_up:
         raise UsageError("selfplay --background plays on; --wait and --top-up end it; choose one")
-    step_back(end_with_parent=True)
+    step_back(end_with_parent=True, may_fork=may_fork())
     from pipeline.selfplay.background import play_on
 
     with console(verbose) as progress:
@@ -321,7 +328,7 @@ def run_evaluate(command: Command, given: dict[str, Any]) -> None:
                 raise UsageError(f"evaluate --{option.replace('_', '-')}: it is for --watch; wanted --watch with it")
         call_stage(command, config, as_json, verbose)
         return
-    step_back()
+    step_back(may_fork=may_fork())
     from pipeline.evaluate.watch import watch
 
     preset = given.get("preset")
@@ -389,7 +396,7 @@ def run_verify(command: Command, given: dict[str, Any]) -> None:
 
 def run_loop(command: Command, given: dict[str, Any]) -> None:
     """Call the other commands in the run's folder until the run is as long as asked for, and sum it up."""
-    from pipeline.loop.command import extras, keep_preset, loop, next_steps, tracks
+    from pipeline.loop.command import extras, fetch_models, keep_preset, loop, next_steps, tracks
     from pipeline.run.atomic import make_folder
     from pipeline.run.store.requests import parse_address
     from pipeline.tracking.options import check_packages
@@ -405,14 +412,15 @@ def run_loop(command: Command, given: dict[str, Any]) -> None:
         config = config.model_copy(update={"preset": os.path.abspath(config.preset)})
     folder = placed(command.name, {"directory": config.directory}, is_run=True)["directory"]
     measured = 0.0
-    if config.game is not None:
-        with contextlib.ExitStack() as stack:
-            if (folder / layout.WORKING_COPY).exists():
-                open_copy(stack, command.name, folder)
-            measured = keep_preset(config, folder, say)
-        config = config.model_copy(update={"preset": str(layout.PRESET_FILE)})
-    else:
+    if config.game is None:
         read_preset(config.preset)  # a wrong one is refused before anything is made
+    with contextlib.ExitStack() as stack:
+        if (folder / layout.WORKING_COPY).exists():
+            open_copy(stack, command.name, folder)
+            fetch_models(folder)
+        if config.game is not None:
+            measured = keep_preset(config, folder, say)
+            config = config.model_copy(update={"preset": str(layout.PRESET_FILE)})
     make_folder(folder)
     os.chdir(folder)
     address = "://".join(parse_address(str(config.directory)) or ())

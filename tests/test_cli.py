@@ -25,7 +25,7 @@ from pipeline.bench.config import BenchConfig
 from pipeline.commands import COMMANDS as TABLE
 from pipeline.commands import SECTIONS
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
-from pipeline.evaluate.promotion import EvaluateSummary
+from pipeline.evaluate.promotion import ConditionResult, EvaluateSummary
 from pipeline.loop.recipe import Measurements
 from pipeline.options import Options
 from pipeline.presets import preset_names, preset_path, preset_text
@@ -101,7 +101,7 @@ def test_every_command_explains_itself(name: str) -> None:
 
 def test_what_runs_in_the_background_steps_back_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[bool] = []
-    monkeypatch.setattr(main, "step_back", lambda end_with_parent=False: steps.append(end_with_parent))
+    monkeypatch.setattr(main, "step_back", lambda end_with_parent=False, may_fork=True: steps.append(end_with_parent))
     module = types.ModuleType("pipeline.ratings.tournament")
     module.tournament = lambda config, progress: Summary()  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "pipeline.ratings.tournament", module)
@@ -118,6 +118,12 @@ def test_what_runs_in_the_background_steps_back_and_nothing_else(monkeypatch: py
     for option in ("--wait", "--top-up"):
         refused = run("selfplay", "--background", option)
         assert refused.exit_code == 2 and "choose one" in refused.output and len(steps) == 3
+
+
+def test_it_does_not_fork_beside_the_threads_of_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main.may_fork()
+    monkeypatch.setattr("pipeline.run.store.base.current_store", lambda: types.SimpleNamespace(shared=True))
+    assert not main.may_fork()
 
 
 def test_what_a_process_tracks_ends_with_its_command(
@@ -194,7 +200,7 @@ def test_an_address_moves_a_command_once(tmp_path: Path, monkeypatch: pytest.Mon
     (here / "mine.yaml").write_text("selfplay: {readouts: 7}\n")
     monkeypatch.chdir(here)
     monkeypatch.setattr(working_copy, "make", lambda address: copy)
-    monkeypatch.setattr(main, "step_back", lambda end_with_parent: None)
+    monkeypatch.setattr(main, "step_back", lambda end_with_parent, may_fork: None)
     opened: list[Path] = []
     monkeypatch.setattr(main, "open_copy", lambda stack, command, folder: opened.append(folder))
     found: list[SelfplayConfig] = []
@@ -507,6 +513,9 @@ def test_evaluate_says_score_interval_and_decision() -> None:
     ]
     none_played = dataclasses.replace(summary, games_played=0, reason="0 needed; promoted")
     assert summary_text(none_played) == "000001-x against 000000-x: no game played; 0 needed; promoted"
+    met = ConditionResult(True, 16, 12, 1, 3, 0.78, 0.0, "there")
+    with_condition = dataclasses.replace(none_played, conditions={"random>=0": met})
+    assert summary_text(with_condition).splitlines()[0] == "random>=0: met, 12 won, 1 drawn, 3 lost"
 
 
 def test_summary_leaves_out_empty_texts(stage: types.SimpleNamespace) -> None:

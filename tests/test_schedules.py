@@ -20,6 +20,8 @@ from pipeline.networks.architecture import Architecture, random_weights
 from pipeline.options import Options
 from pipeline.presets import make_config, read_preset
 from pipeline.ratings.config import TournamentConfig
+from pipeline.run import layout
+from pipeline.run.matches import write_summary
 from pipeline.run.models import ModelInfo, set_champion, write_model
 from pipeline.schedules import START, RunState, parse_schedule
 from pipeline.selfplay.config import SelfplayConfig
@@ -244,6 +246,13 @@ def test_matches_judge_the_newest_model_or_the_one_named(run: Path) -> None:
     assert run_state_of(EvaluateConfig(black_model="random")) == RunState(3, 4000)
     assert run_state_of(EvaluateConfig(white_model="saved_models/000002-x@5")) == RunState(2, 2500)
     assert run_state_of(EvaluateConfig(white_model="random")) == RunState(3, 4000)
+
+
+def test_a_match_that_is_left_to_play_is_judged_by_its_own_challenger(run: Path) -> None:
+    match = Path("data/evaluate") / layout.match_name("000003-x", "000001-x")
+    match.mkdir(parents=True)
+    write_summary(match, {"promoted": False, "measured": 4})
+    assert run_state_of(EvaluateConfig()) == RunState(2, 2500)  # number 3 has played the champion, number 1
 
 
 def test_the_models_looked_at_are_those_the_stage_uses(run: Path) -> None:

@@ -10,6 +10,7 @@ separate matches, played once the main match is won.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,16 +23,21 @@ from pipeline.evaluate.promotion import (
     ConditionResult,
     EvaluateSummary,
     Rule,
+    against,
     deciding_games,
     match_status,
     score_so_far,
+    score_values,
     stored,
     summarise,
 )
 from pipeline.evaluate.sprt import Sprt
 from pipeline.evaluate.threshold import LEAST_PAIRS
+from pipeline.evaluate.watch_plan import folders_of_matches
 from pipeline.games.contract import Game
+from pipeline.games.specs import parse_game
 from pipeline.matches.runner import Entrant, MatchRunner, Sides, common_game, handicap_side_of, load_entrant, write_sgfs
+from pipeline.matches.statistics import Score
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings.command import checked_results, rate, read_matches
 from pipeline.ratings.pool import pool
@@ -65,6 +71,8 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
             raise UsageError(f"evaluate {name} {number}: wanted an even number, so that each side begins half of them")
     check_workers(config.runner, config.workers)
     check_packages("evaluate", config.track)
+    if not config.sprt:
+        config = config.model_copy(update={"sprt": None})
     sprt = None if config.sprt is None else Sprt.parse(config.sprt)
     if sprt is not None:
         sprt.check_games(config.games)
@@ -97,7 +105,7 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
         before = read_summary(folder) or {PENDING: True}
         summary = _conclude(config, summary, entrants, progress)
         if before.get(PENDING):  # otherwise an earlier run has tracked it
-            _track(config, summary, challenger, can_promote, progress)
+            _track(config, summary, challenger, conditions, can_promote, progress)
         return summary
 
 
@@ -123,20 +131,31 @@ def _challenger(config: EvaluateConfig, champion: Entrant) -> str:
     home = _home(champion)
     if home is None or champion.spec.path is None:
         raise UsageError(f"evaluate --white-model: not given; against {champion.name} there is no newest model to take")
-    current = layout.number_of(champion.spec.path.name)
+    path, newer = next_challenger(config.output_dir, home, champion.spec.path, champion.name)
+    if path is not None:
+        return str(path)
+    found = f"newer ones: {newer}, all have played it" if newer else "no model is newer"
+    raise NotYet(f"evaluate: no new challenger for {champion.name} in {home} ({found}); run train first", 1)
+
+
+def next_challenger(matches: Path, home: Path, champion: Path, name: str) -> tuple[Path | None, int]:
+    """(the newest model since the champion that hasn't finished a match with it, the number of newer ones seen).
+
+    name: the champion's in matches
+    """
+    current = layout.number_of(champion.name)
     newer = 0
     for path in newest_models(home):
         number = layout.number_of(path.name)
         if number is None or (current is not None and number <= current):
             break  # older models needn't be looked at
-        if path.name == champion.spec.path.name:
+        if path.name == champion.name:
             continue
         newer += 1
-        summary = read_summary(config.output_dir / layout.match_name(path.name, champion.name))
+        summary = read_summary(matches / layout.match_name(path.name, name))
         if summary is None or summary.get(PENDING):
-            return str(path)
-    found = f"newer ones: {newer}, all have played it" if newer else "no model is newer"
-    raise NotYet(f"evaluate: no new challenger for {champion.name} in {home} ({found}); run train first", 1)
+            return path, newer
+    return None, newer
 
 
 def _check_rule(config: EvaluateConfig, game: Game, entrants: Sides) -> None:
@@ -224,29 +243,39 @@ def _play_condition(
 
 
 def _track(
-    config: EvaluateConfig, summary: EvaluateSummary, challenger: Entrant, can_promote: bool, progress: Progress
+    config: EvaluateConfig,
+    summary: EvaluateSummary,
+    challenger: Entrant,
+    conditions: Sequence[Condition],
+    can_promote: bool,
+    progress: Progress,
 ) -> None:
-    """Add the point of a challenger that is a model. Names of matches that can't promote include the opponent."""
-    if challenger.model is None or not summary.games_played:
+    """Add the point of a challenger that is a model, if a game was played.
+
+    Names of conditions' matches and of matches that can't promote include the opponent.
+    """
+    values: dict[str, Value] = {}
+    game = parse_game(summary.game)
+    if summary.games_played:
+        place = "" if can_promote else against(summary.champion)
+        points = None if summary.points is None else summary.points.per_game
+        values |= score_values(place, Score(summary.wins, summary.draws, summary.losses), points)
+        values[f"{place}plies_per_game"] = summary.average_length
+        if summary.elo is not None:
+            values[f"{place}elo_difference"] = summary.elo
+    for condition in conditions:
+        if (found := summary.conditions.get(condition.text)) is not None:
+            score = Score(found.wins, found.draws, found.losses)
+            points = found.share if game.max_result > 1 else None
+            values |= score_values(against(condition.opponent.name), score, points)
+    if challenger.model is None or not values:
         return
-    opponent = "" if can_promote else f"against/{summary.champion}/"
-    values: dict[str, Value] = {
-        "games": summary.games_played,
-        "win_rate": summary.win_rate,
-        "draw_rate": summary.draw_rate,
-        "score": summary.share,
-        "plies_per_game": summary.average_length,
-    }
-    if summary.points is not None:
-        values["points_per_game"] = summary.points.per_game
-    if summary.elo is not None:
-        values["elo_difference"] = summary.elo
-    values = {f"{opponent}{name}": value for name, value in values.items()}
     if can_promote:
         values["promoted"] = float(summary.promoted)
-    if len(list_matches(config.output_dir)) <= MOST_RATED:
+    folders = folders_of_matches(config)
+    if sum(len(list_matches(folder)) for folder in folders) <= MOST_RATED:
         with suppress(MuGoError):  # damaged matches, games of several kinds: `ratings` says so
-            rated = rate(read_matches([config.output_dir])).ratings.by_name.get(challenger.info.rated_as)
+            rated = rate(read_matches(folders)).ratings.by_name.get(challenger.info.rated_as)
             if rated is not None:
                 values["elo"] = rated.bradley_terry
     with Tracker(config, config.output_dir, place_of("evaluate"), "evaluate/step", progress) as tracker:

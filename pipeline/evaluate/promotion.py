@@ -23,6 +23,7 @@ from pipeline.matches.match import ATTEMPTS
 from pipeline.matches.statistics import VOID, PairPoints, Score, pair_points, pair_scores, repeated_games, score_of
 from pipeline.phrases import counted, percent, results
 from pipeline.run.matches import MatchGame, MatchHeader, MatchWriter
+from pipeline.tracking.tracker import Value
 
 POWER_ELO = 35.0  # the gain whose chance of passing the summary states
 
@@ -219,8 +220,12 @@ class EvaluateSummary:
     def lines(self) -> list[str]:
         """The short form."""
         title = f"{self.challenger} against {self.champion}"
+        conditions = [
+            f"{text}: {'met' if met.passed else 'not met'}, {results(met.wins, met.draws, met.losses)}"
+            for text, met in self.conditions.items()
+        ]
         if not self.games_played:
-            return [f"{title}: no game played; {self.reason}"]
+            return [*conditions, f"{title}: no game played; {self.reason}"]
         needed = ""
         if self.points_needed is not None:
             needed = f", needed {percent(self.points_needed / self.games_that_count)}"
@@ -232,10 +237,6 @@ class EvaluateSummary:
             f"Elo {_elo_text(self.elo, self.share > 0.5)} "
             f"({_elo_text(self.elo_low, False)} to {_elo_text(self.elo_high, True)}); intervals of 95 %",
         ]
-        lines += [
-            f"{text}: {'met' if met.passed else 'not met'}, {results(met.wins, met.draws, met.losses)}"
-            for text, met in self.conditions.items()
-        ]
         odd = [
             f"{counted(number, 'game')} {what}"
             for number, what in (
@@ -246,7 +247,27 @@ class EvaluateSummary:
             if number
         ]
         length = f"{self.average_length:.1f} plies a game"
-        return [*lines, "; ".join([length, *odd]), self.reason]
+        return [*lines, *conditions, "; ".join([length, *odd]), self.reason]
+
+
+def against(opponent: str) -> str:
+    """The prefix of what is tracked of the matches against an opponent."""
+    return f"against/{opponent}/"
+
+
+def score_values(prefix: str, score: Score, points_per_game: float | None) -> dict[str, Value]:
+    """What is tracked of a score, from its viewpoint; nothing without a game."""
+    if not score.games:
+        return {}
+    values: dict[str, Value] = {
+        "games": score.games,
+        "win_rate": score.wins / score.games,
+        "draw_rate": score.draws / score.games,
+        "score": score.share,
+    }
+    if points_per_game is not None:
+        values["points_per_game"] = points_per_game
+    return {f"{prefix}{name}": value for name, value in values.items()}
 
 
 def summarise(rule: Rule, writer: MatchWriter, whole: bool = False) -> EvaluateSummary:

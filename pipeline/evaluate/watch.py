@@ -23,6 +23,7 @@ from pydantic import ValidationError
 
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.evaluate.config import BENCHMARK, CHAMPION, LADDER, POOL, SINGLE, EvaluateConfig
+from pipeline.evaluate.promotion import against, score_values
 from pipeline.evaluate.watch_plan import MACHINE_OPTIONS, Candidate, Draft, SettingsAt, calendar, folders_of_matches
 from pipeline.games.specs import parse_game
 from pipeline.matches.options import MatchOptions
@@ -411,16 +412,10 @@ def outcome_of(strategy: str, met: Sequence[Result]) -> Outcome:
 def tracked(record: Evaluation) -> dict[str, Value]:
     """What is tracked of a finished evaluation: of all games and of each opponent's, from the model's view."""
     values: dict[str, Value] = {}
-    played = [("", sum((Score(one.wins, one.draws, one.losses) for one in record.results), Score()))]
-    played += [(f"against/{one.opponent}/", Score(one.wins, one.draws, one.losses)) for one in record.results]
-    for place, score in played:
-        if score.games:
-            values[f"{place}games"] = score.games
-            values[f"{place}win_rate"] = score.wins / score.games
-            values[f"{place}score"] = score.share
-    for result in record.results:
-        if result.points_per_game is not None:
-            values[f"against/{result.opponent}/points_per_game"] = result.points_per_game
+    scores = [Score(one.wins, one.draws, one.losses) for one in record.results]
+    values |= score_values("", sum(scores, Score()), None)
+    for one, score in zip(record.results, scores, strict=True):
+        values |= score_values(against(one.opponent), score, one.points_per_game)
     if record.rating is not None:
         values["elo"] = record.rating
     if record.rating_error is not None:

@@ -1,9 +1,9 @@
 """The loop: what is left to do, read from the run's files, and the calls that do it.
 
 The loop keeps a few facts of its own, in data/.loop.json: how long it and each command have run in this folder, and the
-share of time with which the newest training began. A training that was cut off continues with that share: at another
-share its settings might have other values, and it would begin anew. kill -9 loses the time of the command that it cuts
-off.
+shares of time with which the newest training and the newest match began. One that was cut off continues with that
+share: at another one its settings might have other values; then the training would begin anew, and the match would be
+refused. kill -9 loses the time of the command that it cuts off.
 """
 
 from __future__ import annotations
@@ -80,6 +80,7 @@ class Kept(BaseModel):
     commands  the time of each command; under BESIDE that of ending the player, with the player's CPU time; under
               MEASURE that of deriving the preset; under STRENGTH that of showing how strong the champion is
     training  generation and preset of the newest training, and the share of the time with which it began
+    match     the same of the newest match
     tidied    the newest generation after which everything was packed and pruned
     ended     when the last loop had done all that it was asked for; "": it hasn't
     """
@@ -89,6 +90,7 @@ class Kept(BaseModel):
     seconds: float = Field(0.0, ge=0, allow_inf_nan=False)
     commands: dict[str, CommandTime] = {}
     training: tuple[int, str, float] | None = None
+    match: tuple[int, str, float] | None = None
     tidied: int = -1
     ended: str = ""
 
@@ -268,6 +270,19 @@ def keep_preset(config: LoopConfig, folder: Path, say: Say) -> float:
     return time.monotonic() - begun
 
 
+def fetch_models(folder: Path) -> None:
+    """Bring the model.json of a run's newest models, its champion included, to a new working copy of the run.
+
+    The loop itself looks at this disk only. Call it while the working copy's store is in force.
+    """
+    models = folder / layout.SAVED_MODELS
+    champion = present_champion(models)
+    for path in newest_models(models):
+        read_info(path)
+        if champion is None or path.name == champion.name:
+            break
+
+
 class _Loop:
     def __init__(self, config: LoopConfig, call: Call, say: Say, program: Sequence[str], clock: Clock) -> None:
         self._config, self._call, self._say, self._clock = config, call, say, clock
@@ -291,7 +306,8 @@ class _Loop:
                 generation = newest_number(layout.SAVED_MODELS)
                 if not self._is_evaluated():
                     self._say(f"generation {generation}: evaluate")
-                    self._try("evaluate", **self._given)
+                    share = self._share_of("match", generation, was_begun=True)
+                    self._try("evaluate", time_share=share, **self._given)
                 if self._config.tidy and (self._has_worked or self._clock.kept.tidied != generation):
                     self._say(f"generation {generation}: compact, prune")
                     if all([self._try("compact"), self._try("prune", apply=True)]):
@@ -314,7 +330,8 @@ class _Loop:
         return f"its {self._config.minutes:g} minutes are over; nothing to do: more --minutes go on"
 
     def _measure(self, model: Path, opponent: str) -> None:
-        options = {"white_model": str(model), "black_model": opponent, "games": GAMES, "require": [], "promote": False}
+        options = {"white_model": str(model), "black_model": opponent, "games": GAMES, "promote": False}
+        options |= {"require": [], "sprt": ""}  # a preset's are for promotions
         with self._clock.measured(STRENGTH):
             self._call("evaluate", quiet=True, time_share=self._clock.share, **options, **self._given)
 
@@ -365,12 +382,17 @@ class _Loop:
         return generation in map(layout.number_of, models_in_training(layout.SAVED_MODELS))
 
     def _train(self, generation: int) -> bool:
-        share, begun = self._clock.share, self._clock.kept.training
-        if begun is not None and begun[:2] == (generation, self._config.preset) and self._was_cut_off(generation):
-            share = begun[2]
-        elif share is not None:
-            self._clock.keep(training=(generation, self._config.preset, share))
+        share = self._share_of("training", generation, self._was_cut_off(generation))
         return self._try("train", time_share=share, **self._track)
+
+    def _share_of(self, what: str, generation: int, was_begun: bool) -> float | None:
+        """The share of the time with which a generation's training or match began, or begins now: then it is kept."""
+        share, begun = self._clock.share, getattr(self._clock.kept, what)
+        if was_begun and begun is not None and begun[:2] == (generation, self._config.preset):
+            return float(begun[2])
+        if share is not None:
+            self._clock.keep(**{what: (generation, self._config.preset, share)})
+        return share
 
     def _try(self, command: str, **options: Any) -> bool:
         """Call a command. Returns False if it has nothing to do yet, or another process does it."""

@@ -307,7 +307,8 @@ def _problem(kind: type[Options], error: Mapping[str, Any]) -> str:
     wanted = ", ".join(filter(None, [KINDS.get(error["type"].partition("_")[0]), " and ".join(bounds)]))
     for pattern in (fact.pattern for fact in facts if hasattr(fact, "pattern")):
         choices = re.fullmatch(r"\^\((.+)\)\$", pattern)
-        wanted = f"one of {choices[1].replace('|', ', ')}" if choices else PATTERNS[pattern]
+        other = PATTERNS.get(pattern, f"a text that matches {pattern}")
+        wanted = f"one of {choices[1].replace('|', ', ')}" if choices else other
     return f"found {error['input']!r}; wanted {wanted or error['msg']}"
 
 

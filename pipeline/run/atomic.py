@@ -16,6 +16,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import shutil
 import stat
 from collections import Counter
@@ -36,6 +37,7 @@ MOST_NESTED = 64  # levels of lists and objects in JSON; MuGo's files have fewer
 LONGEST_INT = 300  # characters
 TOO_DEEP = "lists or objects nested too deeply"
 
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")  # the escape, not a backslash before "u0000"
 ZEROS_AT_ONCE = 2**20  # bytes
 LONGEST_WRITE = timedelta(days=1)
 
@@ -224,7 +226,7 @@ def load_json(data: bytes | str) -> Any:
     if text.count("[") + text.count("{") > MOST_NESTED:
         _check_depth(value)
     if "\\u" in text:
-        if "\\u0000" in text:
+        if _NUL.search(text):
             raise ValueError("a text holds the character NUL")
         json.dumps(value, ensure_ascii=False).encode()
     return value

@@ -12,7 +12,7 @@ import io
 import json
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
@@ -348,5 +348,10 @@ def remove_old_sets(directory: Path, keep: int) -> int:
     sets = list_sets(directory)
     complete = [name for name, files in sets.items() if complete_set(name, files)]
     old = [files for name, files in sets.items() if name not in complete[-keep:]]
-    atomic.remove(path for files in old for path in files)
+    remove_sets(old)
     return len(old)
+
+
+def remove_sets(sets: Iterable[Sequence[Path]]) -> None:
+    """Remove the files of sets, as list_sets() has them. A kill in between leaves incomplete sets at most."""
+    atomic.remove(path for files in sets for path in reversed(files))  # the hold-out, which comes first, last

@@ -199,6 +199,11 @@ class ShardNames:
         self._lock = Lock()
         self._last: dict[Path, layout.ShardName] = {}
 
+    def forget(self, folder: Path) -> None:
+        """Look into this folder again: another process may have written here."""
+        with self._lock:
+            self._last.pop(folder, None)
+
     def next(self, folder: Path) -> layout.ShardName:
         """Raises OSError if the folder can't be listed."""
         with self._lock:

@@ -118,6 +118,10 @@ class GameRecord:
             if getattr(self, name) is _UNKNOWN:
                 object.__setattr__(self, name, COLUMNS[name].unknown(len(self.moves)))
 
+    def result_of(self, player: int) -> float:
+        """The result for player 0, who moves first, or 1."""
+        return self.result_first_player if player == 0 else -self.result_first_player
+
 
 class RunNumbers(NamedTuple):
     """The numbers of the games of a run of self-play. See selfplay/numbering.py."""
@@ -377,6 +381,7 @@ def prepare_folder(output_dir: Path, model_name: str, worker: str, generation: i
     """
     folder = layout.shard_folder(output_dir, model_name, worker, generation)
     atomic.make_folder(folder)
+    NAMES.forget(folder)
     found_earlier = False  # an earlier folder of this worker
     for number, (_, folders) in enumerate(order.newest_generations(output_dir)):
         if found_earlier and number >= SWEPT_GENERATIONS:

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pipeline.errors import FileError, UsageError
-from pipeline.games.capabilities import family_of
+from pipeline.errors import FileError, IllegalMove, UsageError
+from pipeline.games.capabilities import family_of, recalled
 from pipeline.games.contract import AnyGame
+from pipeline.games.replay import replay_one
 from pipeline.games.specs import parse_game
 from pipeline.interrupts import held_back
 from pipeline.machine import available_cores
@@ -154,12 +155,12 @@ class _Tally:
         if record.opponent is None:
             self.opponents.setdefault(MIRROR, {"games": 0})["games"] += 1
         else:
-            self._add_opponent(record.opponent, _result_of(record.learner, record))
+            self._add_opponent(record.opponent, record.result_of(record.learner))
         if record.learner == BOTH:
             counts["no_resign_games"] += record.no_resign
             if finished.would_have_resigned >= 0:
                 counts["would_be_resignations"] += 1
-                counts["false_resignations"] += _result_of(finished.would_have_resigned, record) >= 0
+                counts["false_resignations"] += record.result_of(finished.would_have_resigned) >= 0
 
     def _add_opponent(self, name: str, result: float) -> None:
         """result: the learner's."""
@@ -184,10 +185,6 @@ class _Tally:
             big_wins=self.big_wins,
             **more,
         )
-
-
-def _result_of(player: int, record: GameRecord) -> float:
-    return record.result_first_player if player == 0 else -record.result_first_player
 
 
 def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySummary:
@@ -458,7 +455,7 @@ class _Session:
     def _describe(self, game: AnyGame, finished: FinishedGame) -> None:
         record = finished.record
         if self._committer.plan.config.verbose > 2:
-            self._progress.say(game.diagram(finished.final_state))
+            self._progress.say(_last_board(game, finished))
         if self._committer.plan.config.verbose > 1:
             result = record.result_first_player
             winner = "first player" if result > 0 else "second player" if result < 0 else "nobody"
@@ -466,6 +463,18 @@ class _Session:
             line = f"game {record.game_id:016x}: {len(record.moves)} plies, {winner} wins{named}"
             met = f", {('second', 'first')[record.learner]} player: {record.opponent}" if record.opponent else ""
             self._progress.say(f"{line}, {record.end.name.lower()}{met}")
+
+
+def _last_board(game: AnyGame, finished: FinishedGame) -> str:
+    """The final position for people."""
+    record, state = finished.record, finished.final_state
+    if record.said:  # a state has texts by numbers, which may be another process's
+        try:
+            *_, last = replay_one(game, recalled(game, record.moves.tolist(), record.said))
+        except IllegalMove as error:
+            return f"no position is shown: {error}"
+        state = last[0]
+    return game.diagram(state)
 
 
 def plies_left(total: int, ended: int, positions: int, live: int, plies: int) -> float | None:

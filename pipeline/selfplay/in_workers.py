@@ -17,6 +17,7 @@ import os
 import queue
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from safetensors import SafetensorError
 from pipeline.games.contract import AnyGame
 from pipeline.methods.method import FinishedGame
 from pipeline.progress import Progress
+from pipeline.run import atomic, layout
 from pipeline.run.arrays import metadata_of, pack
 from pipeline.run.models import Model, check_game, newest_number, read_info, read_model, resolve_champion
 from pipeline.run.shards import End, GameRecord
@@ -109,8 +111,11 @@ class SelfplayExecutor(GameThreads):
         return outcome_of(outcome)
 
     def warnings(self) -> list[str]:
-        lines = self._progress.lines
-        return [lines.get() for _ in range(lines.qsize())]
+        found = []
+        with suppress(queue.Empty):  # two threads may ask
+            while True:
+                found.append(self._progress.lines.get_nowait())
+        return found
 
     def _read(self, path: Path) -> Model:
         return read_model(path, self._models.get(str(path)))
@@ -152,6 +157,8 @@ class DiskUpdates:
             if self._learner is not None:
                 self._progress.say(f"new games are played by {info.name}")
             self._learner, self.name, self.models = path, info.name, [path, *others.paths]
+            for model in self.models:  # workers read this machine's disk, without object storage
+                atomic.bring(model / layout.WEIGHTS)
             self._met = others.model_dump(mode="json")
         self.update = {"learner": str(path), "generation": newest_number(path.parent), "others": self._met}
 

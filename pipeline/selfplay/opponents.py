@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import BaseModel
 
-from pipeline.errors import UsageError
+from pipeline.errors import FileError, UsageError
 from pipeline.games.contract import AnyGame
 from pipeline.methods.method import Encounter, Opponent
 from pipeline.methods.named import method_named
@@ -158,7 +158,14 @@ class OthersReader:
         """The fields of Others that modes need."""
         config, models, built_ins = self._config, {}, {}
         for member in read_pool(config.pool).members:
-            spec = parse_player(member.spec)
+            try:
+                spec = parse_player(member.spec)
+            except FileError as error:
+                found = f"{config.pool}: {member.name}: {error}"
+                if any(mode.kind == "fixed" and mode.value == member.name for mode in modes):
+                    raise UsageError(f"{found}; or `python main.py pool remove {member.name}`") from error
+                self._warn(f"{found}; it is left out")
+                continue
             if spec.handicap:
                 found = f"{config.pool}: {member.name} takes {spec.handicap} handicap stones"
                 raise UsageError(f"{found}; wanted even games: `python main.py pool remove {member.name}`")
@@ -222,7 +229,7 @@ class OpponentSource:
         """The opponent in a new game of that thread; None: the model plays itself.
 
         encounter: GameSeed.encounter; learner: the real directory of the model that plays.
-        Raises FileError for a model that can't be loaded or plays another game.
+        Raises FileError for the champion before, if it can't be loaded or plays another game.
         """
         choice = self._plan.mix.sample(encounter)
         opponent = self._find(thread, learner, choice)
@@ -248,7 +255,7 @@ class OpponentSource:
             self._learner = learner
 
     def _member(self, thread: int, learner: Path, choice: OpponentChoice) -> Opponent | None:
-        """The member of the pool that the mode chooses; None if it is the learner or there is none."""
+        """The member of the pool that the mode chooses; None if that is the learner, can't be read or doesn't exist."""
 
         def warn(text: str) -> None:
             self._warn(f"{text}: the model meets itself instead")
@@ -260,7 +267,13 @@ class OpponentSource:
         if name in self._members:
             return self._members[name]
         path = others.models.get(name) if name is not None else None
-        return None if path is None or path == learner else self._model(thread, path)
+        if path is None or path == learner:
+            return None
+        try:
+            return self._model(thread, path)
+        except FileError as error:  # one of many; a run of days needn't end
+            warn(str(error))
+            return None
 
     def _model(self, thread: int, path: Path) -> Opponent:
         found = self._models.pop(path, None) or self._load(path)
@@ -273,7 +286,6 @@ class OpponentSource:
         """A model as the opponent of each thread's games."""
         plan, model = self._plan, self._read(path)
         check_game(model.info, plan.game.spec, path)
-        self._progress.say(f"new games are also played against {path.name}")
         method = method_named(model.info.method)
         search = plan.config.search_options().model_copy(update={"noise_weight": 0.0})
 
@@ -282,7 +294,9 @@ class OpponentSource:
                 game_as_seen(model.info, game), rows, evaluate, search, plan.config.readouts, plan.leaves
             )
 
-        return [Opponent(path.name, maker(one), learns=True) for one in plan.load(model, self._progress)]
+        loaded = plan.load(model, self._progress)
+        self._progress.say(f"new games are also played against {path.name}")
+        return [Opponent(path.name, maker(one), learns=True) for one in loaded]
 
 
 def champion_before(champions: list[Path], champion: Path) -> Path | None:

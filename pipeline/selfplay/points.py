@@ -122,17 +122,13 @@ def _about(games: list[FinishedGame], names: Mapping[float, str]) -> dict[str, V
     values["value_to_move"] = np.concatenate([np.zeros(0), *known])
     asked = [game for game in games if game.record.learner == BOTH and game.would_have_resigned >= 0]
     if asked:
-        wrong = [_result_of(game.would_have_resigned, game.record) >= 0 for game in asked]
+        wrong = [game.record.result_of(game.would_have_resigned) >= 0 for game in asked]
         values["wrong_resignation_share"] = float(np.mean(wrong))
     met: dict[str, list[float]] = {}
     for record in records:
         if record.opponent is not None:
-            met.setdefault(record.opponent, []).append(_result_of(record.learner, record))
+            met.setdefault(record.opponent, []).append(record.result_of(record.learner))
     for opponent, of_model in met.items():
         values[f"against/{opponent}/games"] = len(of_model)
         values[f"against/{opponent}/score"] = float((np.sign(of_model) + 1).mean() / 2)
     return values
-
-
-def _result_of(player: int, record: GameRecord) -> float:
-    return record.result_first_player if player == 0 else -record.result_first_player

@@ -68,7 +68,7 @@ from pipeline.run.provenance import library_versions, source_commit
 from pipeline.run.store.base import current_store
 from pipeline.run.store.requests import Conflict
 from pipeline.tracking.options import check_packages
-from pipeline.tracking.tracker import Tracker, place_of
+from pipeline.tracking.tracker import Tracker, place_of, step_of
 from pipeline.train.checkpoint import Checkpoint, State, finished_checkpoints
 from pipeline.train.config import TrainConfig
 from pipeline.train.prioritised_replay import Replay, starting_priorities
@@ -283,7 +283,7 @@ class _Training:
         """Train to the end and write the model. An interrupt leaves a checkpoint of the steps made."""
         self._prepare(checkpoint)
         options = self._config if self._writes else None
-        beside, first_new = self._config.directory, self._trainer.total_steps + 1
+        beside, first_new = self._config.directory, self._total_steps + 1
         with Tracker(options, beside, place_of("train"), "train/step", self._progress, first_new) as self._tracker:
             return self._train(new_model)
 
@@ -291,7 +291,7 @@ class _Training:
         self._started = time.perf_counter()
         try:
             if not self._resumed_from:
-                first = self._trainer.total_steps + 1
+                first = self._total_steps + 1
                 self._track_measured(self._done.holdout_before, self._done.set_before, first)
             samples = self._train_steps()
             seconds = time.perf_counter() - self._started
@@ -308,8 +308,8 @@ class _Training:
                 write_model(new_model, info, self._trainer.weights, optimizer, self._calibration)
                 remove_stale_priorities(self._config.directory, self._chunks.id)
             # Only now, so that a run killed before its model appears adds no second point.
-            self._track_measured(metrics["holdout_after"], metrics["set_after"], self._trainer.total_steps)
-            self._tracker.add(self._trainer.histograms(), self._trainer.total_steps, settled=False)
+            self._track_measured(metrics["holdout_after"], metrics["set_after"], self._total_steps)
+            self._tracker.add(self._trainer.histograms(), self._total_steps, settled=False)
             self._tracker.settle()
         except KeyboardInterrupt:
             self._save()
@@ -378,6 +378,14 @@ class _Training:
             self._done = _RunProgress(holdout_before=holdout, set_before=of_set)
         self._resumed_from = self._done.step
         self._replay = self._make_replay(found) if config.priority_exponent else None
+
+    @property
+    def _total_steps(self) -> int:
+        """Steps so far of all trainings of the model and its ancestors: x of what is tracked.
+
+        The optimiser's own count is of those since it last began anew, as it does when the network grows.
+        """
+        return step_of(self._model.info.manifest) + self._done.step
 
     def _allowed(self, planned: IndexArray) -> IndexArray:
         """The planned batch sizes [steps] that max_samples_per_position allows; ancestors' samples count too."""
@@ -495,7 +503,7 @@ class _Training:
         """speed: samples/s since the last call."""
         of_step = {name: getattr(result, name) for name in ("gradient_norm", "learning_rate")}
         values = {**self._named(result.metrics), **of_step, "samples_per_second": speed}
-        self._tracker.add(values, self._trainer.total_steps, settled=False)
+        self._tracker.add(values, self._total_steps, settled=False)
         terms = {"total": "loss"} | {name: words(name) for name in self._method.shown_terms if name in result.metrics}
         self._progress.describe(" ".join(f"{word} {measured(result.metrics[name])}" for name, word in terms.items()))
 
@@ -545,7 +553,7 @@ class _Training:
                 "examples": self._dataset.num_examples,
                 "steps": self._steps,
                 "steps_cut": self._steps_cut,
-                "total_steps": self._trainer.total_steps,
+                "total_steps": self._total_steps,
                 "seconds": round(self._seconds(), 1),
                 "samples_per_second": round(speed, 1),
                 "total_samples": _total_samples(self._model.info) + int(self._sizes.sum()),

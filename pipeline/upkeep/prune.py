@@ -31,7 +31,7 @@ from pipeline.progress import SILENT, Progress
 from pipeline.reports.run_files import scan_run
 from pipeline.reports.tables import table
 from pipeline.run import atomic, layout, packs
-from pipeline.run.chunks import complete_set, list_sets, read_header
+from pipeline.run.chunks import complete_set, list_sets, read_header, remove_sets
 from pipeline.run.layout import Run
 from pipeline.run.models import check_champion, has_model, models_in_training, newest_models, newest_number, read_info
 from pipeline.run.order import Counted, ShardFile, files_of, generation_of, newest_generations, places_in
@@ -379,7 +379,8 @@ def _prune_chunks(run: Run, apply: bool, notes: list[str]) -> Iterator[Removal]:
         yield Removal.of(f"{counted(len(stale), 'file')} of priorities", _sizes_of(stale), why)
     if apply and (files or stale):
         with atomic.file_lock(run.chunks / "sets"):  # gather's lock: it may be completing a set
-            atomic.remove([*files, *stale])
+            remove_sets(sets[name] for name in old)
+            atomic.remove(stale)
 
 
 def _newest_set_of_a_model(run: Run) -> str:

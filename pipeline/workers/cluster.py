@@ -339,7 +339,7 @@ class RayPool(RemotePool[O, RayWorker]):
         if not self._arrived and not self._closed:
             self._recruit()
             lost = self._wait(seconds)
-            if not self._arrived:
+            if lost or not self._arrived:
                 return lost
         return self._read(*self._arrived.popleft()) if self._arrived else None
 

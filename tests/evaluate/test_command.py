@@ -16,6 +16,7 @@ from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.evaluate import command as stage
 from pipeline.evaluate.command import evaluate
 from pipeline.evaluate.config import EvaluateConfig
+from pipeline.evaluate.watch_plan import folders_of_matches
 from pipeline.games.specs import parse_game
 from pipeline.matches.runner import MatchRunner, PlayerFactory
 from pipeline.matches.statistics import measured_games
@@ -844,6 +845,19 @@ def test_a_match_is_tracked_once_by_the_models_training_step(tmp_path, models, m
     assert set(second) >= {"evaluate/elo", "evaluate/against/random/score"} and "evaluate/promoted" not in second
     evaluate(config_for(tmp_path, black_model="random", white_model="heuristic", promote=False, game="tictactoe"))
     assert len(tracked(tmp_path)) == 2  # no model
+
+
+def test_conditions_are_tracked_and_rated_where_no_game_decides(tmp_path, models, made_up_networks):
+    summary = evaluate(config_for(tmp_path, threshold=0, require=["random>=0"], require_games=8))
+    assert summary.promoted and summary.games_played == 0
+    met = summary.conditions["random>=0"]
+    (line,) = tracked(tmp_path)
+    assert "evaluate/games" not in line and line["evaluate/promoted"] == 1.0
+    assert line["evaluate/against/random/games"] == met.games_played == 8
+    assert line["evaluate/against/random/win_rate"] == met.wins / 8
+    assert line["evaluate/against/random/score"] == met.share
+    rated = rate(read_matches(folders_of_matches(config_for(tmp_path)))).ratings
+    assert rated.anchor == "random" and line["evaluate/elo"] == rated.by_name[f"{summary.challenger}@6"].bradley_terry
 
 
 def test_a_kill_before_the_decision_tracks_the_match_once(tmp_path, models, made_up_networks, monkeypatch):

@@ -278,10 +278,10 @@ def test_commands_hear_how_much_of_the_time_is_over(commands: Commands, monkeypa
     commands.run(minutes=1)
     assert commands.told() == [0.166, 0.333, 0.5, 0.666, 0.833, 1, 1, 1]
     commands.run(minutes=3)  # it has run for 90 s: half of the time
-    told = commands.told()
-    assert told == sorted(told) and told[0] == 0.5 and told[-1] > 0.9
+    again, *told = commands.told()  # the first is of the last match: these commands leave no summaries
+    assert again == 1 and told == sorted(told) and told[0] == 0.555 and told[-1] > 0.9
     commands.run(generations=1)
-    assert commands.told() == []
+    assert commands.told() == told[-1:]  # of the last match again
 
 
 def test_a_training_that_was_cut_off_goes_on_at_the_share_that_it_was_begun_with(commands: Commands) -> None:
@@ -305,6 +305,26 @@ def test_a_training_that_was_cut_off_goes_on_at_the_share_that_it_was_begun_with
     assert trained(60_000, KeyboardInterrupt(), generations=4) == [0.5]
     begin_training("000004-x")
     assert trained(100_000, generations=4, preset="go9") == [0.833]  # another preset: it begins anew
+
+
+def test_a_match_that_was_cut_off_goes_on_at_the_share_that_it_was_begun_with(commands: Commands) -> None:
+    """A schedule by shares may set its number of games, and a match can't change that."""
+
+    def judged(seconds: float, *happens: bool | BaseException, **options: Any) -> list[float]:
+        kept = read_kept(layout.LOOP_FILE).model_copy(update={"seconds": seconds})
+        layout.LOOP_FILE.write_text(kept.model_dump_json())
+        commands.plan["evaluate"] = list(happens)
+        commands.shares.clear()
+        with suppress(KeyboardInterrupt):
+            commands.run(**{"minutes": 2000, "generations": 2, **options})
+        return [share for name, share in commands.shares if name == "evaluate"]
+
+    commands.run(generations=1)
+    assert read_kept(layout.LOOP_FILE).match is None  # there was no share
+    (begun,) = judged(60_000, KeyboardInterrupt())
+    (again,) = judged(100_000, KeyboardInterrupt())
+    (with_more_minutes,) = judged(100_000, KeyboardInterrupt(), minutes=5000)
+    assert again == with_more_minutes == begun == 0.5
 
 
 def test_time_is_kept_when_the_loop_is_stopped(commands: Commands) -> None:

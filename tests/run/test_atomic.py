@@ -312,6 +312,12 @@ def test_json_that_nobody_can_work_with(text: str, problem: str) -> None:
         atomic.load_json(b'"\xff"')
 
 
+def test_a_backslash_before_u0000_is_text() -> None:
+    assert atomic.load_json(r'["\\u0000 \\\\u0000"]') == ["\\u0000 \\\\u0000"]
+    with pytest.raises(ValueError, match="NUL"):
+        atomic.load_json(r'"\\\u0000"')
+
+
 def test_what_is_no_file_to_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(FileError, match="no regular file; wanted a thing"):

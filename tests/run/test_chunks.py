@@ -194,6 +194,17 @@ def test_old_sets_are_removed_and_half_made_ones(tmp_path: Path) -> None:
     assert (tmp_path / "notes.h5").exists()
 
 
+def test_a_kill_while_a_set_is_removed_leaves_no_whole_set_without_its_hold_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(2):
+        touch(tmp_path, layout.SetName(number, "0" * 8), [0, 1], 2, holdout=True)
+    monkeypatch.setattr(chunks.atomic, "remove", lambda paths: next(iter(paths)).unlink())  # the first alone
+    chunks.remove_old_sets(tmp_path, keep=1)
+    old, new = chunks.list_sets(tmp_path).items()
+    assert len(old[1]) == 2 and chunks.complete_set(*old) is None and chunks.complete_set(*new) is not None
+
+
 # Chunks that somebody made to do harm: their seal is right
 
 

@@ -204,6 +204,32 @@ def test_members_of_the_pool(tmp_path: Path, loaded: list[str]) -> None:
     assert met_by(source_of(tmp_path, "pool:fixed=000000-test=1")[0], third) == {"000000-test"}
 
 
+def test_a_member_that_cannot_be_read_is_warned_of_once(tmp_path: Path, loaded: list[str]) -> None:
+    models = tmp_path / "saved_models"
+    first, second = make_champion(models, number=0), make_champion(models, number=1)
+    champion = make_champion(models, number=2)
+    pool_of(tmp_path, str(first), str(second))
+    (second / "weights.safetensors").write_bytes(b"damaged")
+    source, told = source_of(tmp_path, "pool:uniform=1")
+    source.prepare(champion.resolve())
+    assert met_by(source, champion) == {"000000-test", None}
+    (warned,) = told.warned
+    assert "000001-test" in warned and warned.endswith("the model meets itself instead")
+
+
+def test_a_member_that_is_gone_is_left_out_unless_it_is_asked_for(tmp_path: Path, loaded: list[str]) -> None:
+    models = tmp_path / "saved_models"
+    first, second = make_champion(models, number=0), make_champion(models, number=1)
+    champion = make_champion(models, number=2)
+    pool_of(tmp_path, str(first), str(second))
+    shutil.rmtree(second)
+    source, told = source_of(tmp_path, "pool:uniform=1")
+    assert met_by(source, champion) == {"000000-test"}
+    assert len(told.warned) == 1 and "pool.json: 000001-test" in told.warned[0] and "left out" in told.warned[0]
+    with pytest.raises(UsageError, match=r"pool\.json: 000001-test: .*pool remove 000001-test"):
+        source_of(tmp_path, "pool:fixed=000001-test=1")[0].prepare(champion)
+
+
 def test_an_engine_asked_for_by_name(tmp_path: Path) -> None:
     pool_of(tmp_path, "gnu=gtp:gnugo --mode gtp")
     champion = make_champion(tmp_path / "saved_models")

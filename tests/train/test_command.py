@@ -191,6 +191,17 @@ def test_all_trainings_are_one_track(folder: Path) -> None:
     assert found[-1] == (20, newest)
 
 
+def test_a_network_that_grows_goes_on_with_its_track(folder: Path) -> None:
+    """Its optimiser begins anew, and counts its own steps."""
+    for number, size in ((1, "b1c8"), (2, "b2c16")):
+        write_set(Path("data/training_data"), GAME, [80], holdout=20, number=number + 1)
+        model = train(config(epochs=2, network_size=size)).model
+    assert read_optimizer(model)["step"].tolist() == [10]
+    assert read_info(model).manifest["total_steps"] == 20
+    found = points(curves(), "train/loss/total_holdout")
+    assert [step for step, _ in found] == [1, 10, 11, 20] and lines("train/loss/total_holdout") == found
+
+
 def test_a_run_killed_before_its_model_appears_leaves_no_second_points(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

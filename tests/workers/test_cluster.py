@@ -5,6 +5,7 @@ The actors play made-up games (fake_executor.py); tests/workers/test_on_ray.py p
 
 from __future__ import annotations
 
+import collections
 import importlib.util
 import json
 import os
@@ -79,6 +80,20 @@ def test_every_game_is_played_once_and_actors_are_used_again(nodes):
         assert sorted(one["number"] for one in second) == list(range(10))
         assert {one["pid"] for one in first} == {one["pid"] for one in second}
         assert played(pool_of(cluster, job_of()), []) == []
+
+
+def test_of_a_lost_worker_and_a_message_at_once_neither_is_forgotten():
+    pool = object.__new__(module.RayPool)
+    pool._arrived, pool._closed = collections.deque(), False
+    pool._recruit = lambda: None
+    pool._read = lambda worker, data: [data]
+
+    def wait(seconds):
+        pool._arrived.append(("a worker", "an outcome"))
+        return ["a lost game"]
+
+    pool._wait = wait
+    assert pool._receive(1.0) == ["a lost game"] and pool._receive(1.0) == ["an outcome"]
 
 
 def test_a_node_that_joins_gets_games_and_one_that_dies_loses_none(nodes):

@@ -6,7 +6,7 @@ into place.
 
 ``Store`` itself is this disk, so its methods do nothing. It is in force unless a command begins in a working copy
 (working_copy.py): then a BucketStore (bucket.py) keeps the working copy and the run in object storage in step. Worker
-processes read and write no files of a run, so ``Store`` is in force there.
+processes write no files of a run, and read only what the process that leads has fetched; there ``Store`` is in force.
 """
 
 from __future__ import annotations

@@ -76,6 +76,7 @@ class BucketStore(Store):
         try:
             self.flush()
         finally:
+            self._leases.close()
             self._pool.shutdown(wait=False, cancel_futures=True)
 
     # Reading

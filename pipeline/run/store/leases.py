@@ -76,6 +76,10 @@ class Leases:
                     with suppress(FileError):  # the lease then expires by itself
                         self._objects.release(key, lease.tag)
 
+    def close(self) -> None:
+        """End the thread that renews leases. None may be held any more."""
+        self._wake.set()
+
     def holds(self, key: str) -> bool:
         return key in self._held
 

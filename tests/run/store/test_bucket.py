@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
@@ -548,6 +549,22 @@ def test_a_lock_keeps_others_out_until_it_is_given_back(machines: Machines) -> N
     with atomic.file_lock(two / "data/thing", on_wait=lambda: waited.append(1)):
         pass
     assert not waited
+
+
+def test_a_command_that_ends_leaves_no_thread(machines: Machines) -> None:
+    """A loop's commands come one after another in one process, for days."""
+
+    def renewing() -> int:
+        return sum(thread.name == "leases" for thread in threading.enumerate())
+
+    folder = machines("one")
+    with atomic.file_lock(folder / "data/training_data/sets"):
+        assert renewing() == 1
+    machines.ends("one")
+    deadline = time.monotonic() + 10
+    while renewing() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert renewing() == 0
 
 
 def test_a_lock_of_a_dead_command_is_its_copy_s_at_once_and_others_when_its_time_is_over(
