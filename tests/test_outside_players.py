@@ -145,6 +145,13 @@ def test_a_kind_with_an_argument_plays_a_match(program: Program) -> None:
     assert "player 'random:3': wanted random alone" in program.match("random:3", code=2)
 
 
+def test_a_kind_plays_against_a_person(program: Program) -> None:
+    said = program.run("play", "--model", "nth:2", "--game", "tictactoe", typed="b2\nquit\n")
+    assert "nth-2" in said and "no such model" not in said
+    said = program.run("play", "--model", "nth:two", "--game", "tictactoe", code=2)
+    assert "wanted a number" in said
+
+
 def test_a_preset_may_not_start_it_without_leave(program: Program) -> None:
     """It runs no program, but to know that the package would have to be imported for the file."""
     preset = program.folder / "nth.yaml"

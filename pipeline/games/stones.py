@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import string
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -95,7 +96,8 @@ class BoardGame(Game):
     mover's and the opponent's stones.
     """
 
-    columns = COLUMNS  # the letters of the board's columns
+    columns = COLUMNS  # the letters of the board's columns ...
+    protocol_columns: ClassVar[str] = ""  # ... and in protocols of other games, if these use others
     look: ClassVar[Look] = Look()
     examples: str  # of names, for the error about a text that names no point
     refusals: ClassVar[Mapping[int, str]] = REFUSALS  # why a kernel refuses a move, by status
@@ -144,6 +146,15 @@ class BoardGame(Game):
     def _turn(self, state: States) -> str:
         """The diagram's last line."""
         return whose_turn(self, state)
+
+
+def in_protocol_letters(game: Game) -> Game:
+    """The game with points named by its protocol_columns."""
+    if not isinstance(game, BoardGame) or game.protocol_columns in ("", game.columns):
+        return game
+    found = copy.copy(game)
+    found.columns = game.protocol_columns
+    return found
 
 
 class RowGame(BoardGame, KernelGame):

@@ -53,6 +53,18 @@ def resigns(values: Sequence[float], threshold: float) -> bool:
     return len(last) == RESIGN_CONSECUTIVE_MOVES and all(value < threshold for value in last)
 
 
+class OwnValues:
+    """The rule in a game whose moves may be taken back, by a manager."""
+
+    def __init__(self) -> None:
+        self._values: dict[int, float] = {}  # by the number of moves before
+
+    def resigns(self, ply: int, value_to_move: float, threshold: float) -> bool:
+        """Whether the player resigns at its move after `ply` moves; what was later is forgotten."""
+        self._values = {at: value for at, value in self._values.items() if at < ply} | {ply: value_to_move}
+        return resigns([*self._values.values()], threshold)
+
+
 class AgainstPerson:
     """The rule in a game against a person, whose moves may be taken back: as people do, it plays close games on."""
 

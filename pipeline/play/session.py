@@ -102,8 +102,8 @@ class SearchSession(SearchedRow):
     ) -> None:
         """evaluate: for batches of up to `leaves` positions of the one tree; margins: see Endings; None: not known."""
         self.readouts = readouts
-        alone = SearchOptions(**config.model_dump(include=set(SearchOptions.model_fields)))
-        self._make_player = lambda game: SearchPlayer(game, 1, evaluate, alone, tree_room(config, readouts), leaves)
+        alone, room = config.first_search(), tree_room(config, readouts)
+        self._make_player = lambda game: SearchPlayer(game, 1, evaluate, alone, room, leaves)
         self._make_endings = lambda game: Endings(game, 1, evaluate, margins, config, readouts, leaves)
         self._before: list[tuple[Position, int, int]] = []  # of each move: where it was made, player, action
         self._start: States | None = None  # of the line that follow() was given last

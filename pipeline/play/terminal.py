@@ -28,7 +28,7 @@ from pipeline.play.game_in_progress import FairDice, GameInProgress, PlayerOppon
 from pipeline.play.session import SearchSession
 from pipeline.players.kinds import kind_named, make_player
 from pipeline.players.player import RESIGN
-from pipeline.players.player_specs import BUILT_IN_NAMES, is_engine, parse_player
+from pipeline.players.player_specs import names_kind, parse_player
 from pipeline.progress import SILENT, Progress
 from pipeline.run import atomic
 from pipeline.run.models import Model, read_model
@@ -79,7 +79,7 @@ def play(
 
 def _game_of(config: PlayConfig) -> tuple[AnyGame, Model | None]:
     """The game, and the model that plays it; None: another kind of player."""
-    if config.model in BUILT_IN_NAMES or is_engine(config.model):
+    if names_kind(config.model):
         kind = kind_named(parse_player(config.model).kind)
         return parse_game(config.game or kind.default_game or DEFAULT_GAME), None
     asked = None if config.game is None else parse_game(config.game)

@@ -64,10 +64,20 @@ class PlayerSpec:
 
 def is_engine(text: str) -> bool:
     """Whether this player runs another program. Raises UsageError for a kind that can't be loaded."""
+    found = _kind_in(text)
+    return found is not None and found[1] is not None and kind_named(found[0]).runs_program
+
+
+def names_kind(text: str) -> bool:
+    """Whether this player is of a kind in mugo.players, and not a model. Imports nothing."""
+    return _kind_in(text) is not None
+
+
+def _kind_in(text: str) -> tuple[str, str | None] | None:
+    """As kinds.split, behind a name and handicap stones."""
     _, body = _split_name(text)
     stones = _HANDICAP.fullmatch(body)
-    found = split(stones[2].strip() if stones else body)
-    return found is not None and found[1] is not None and kind_named(found[0]).runs_program
+    return split(stones[2].strip() if stones else body)
 
 
 def parse_player(text: str, resolve: Callable[[Path], Path] = resolve_champion) -> PlayerSpec:

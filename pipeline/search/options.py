@@ -60,6 +60,10 @@ class SearchOptions(Options):
 
     def search_options(self) -> SearchOptions:
         """The search options of a command's options."""
+        return self.first_search()
+
+    def first_search(self) -> SearchOptions:
+        """Without those of a second search of decided positions."""
         return SearchOptions(**{name: getattr(self, name) for name in SearchOptions.model_fields})
 
 

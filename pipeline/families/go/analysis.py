@@ -34,6 +34,7 @@ from pipeline.errors import IllegalMove, MuGoError, UsageError
 from pipeline.families.go.gtp import COLOURS, RULES_IN_WORDS, VERSION, is_area_scoring
 from pipeline.games.capabilities import AllBoards, AnyPosition, Komi, komi_of
 from pipeline.games.contract import BoolArray, FloatArray, Planes, States
+from pipeline.games.stones import in_protocol_letters
 from pipeline.play.command_lines import TOO_LONG, CommandLines
 from pipeline.play.config import EngineConfig
 from pipeline.play.engine import game_of
@@ -474,10 +475,10 @@ class Analysis:
 
 def open_analysis(model: Model, config: EngineConfig, progress: Progress) -> Analysis:
     """Like engine.open_session, for many positions of any games at once."""
-    game = game_of(model, config).without_move_limit()
+    game = in_protocol_letters(game_of(model, config).without_move_limit())
     leaves = leaves_per_tree(1, config.readouts)
     evaluate = load_tree_evaluator(model, ROWS * leaves, config.backend, progress)
-    settings = config.search_options()
+    settings = config.first_search()
     room = tree_room(settings, config.readouts)
     player = SearchPlayer(game, ROWS, evaluate, settings, room, leaves)
     return Analysis(player, load_estimator(model) if isinstance(game, AnyPosition) else None, config.readouts, room)

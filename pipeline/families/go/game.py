@@ -110,7 +110,7 @@ class Go(BoardGame, KernelGame, InSgf, Komi, AnyPosition, Setups):
     @staticmethod
     def from_spec(size: str | None, options: dict[str, str]) -> Go:
         """Raises UsageError for a size outside 5–19, an unknown option or a value that is no number."""
-        any_board = size == ANY
+        any_board, name = size == ANY, f"go:{size}"
         if any_board:
             size = options.get(SIZE, str(HOME))
         known = ("komi", "moves", SIZE) if any_board else ("komi", "moves")
@@ -121,9 +121,9 @@ class Go(BoardGame, KernelGame, InSgf, Komi, AnyPosition, Setups):
         except ValueError:
             komi = float("nan")
         if not _is_komi(komi, side * side):
-            raise UsageError(f"game go:{size}: komi={komi_text}; wanted a multiple of 0.5, at most {side * side}")
+            raise UsageError(f"game {name}: komi={komi_text}; wanted a multiple of 0.5, at most {side * side}")
         if moves is not None and not (re.fullmatch(r"\d{1,5}", moves, re.ASCII) and 2 <= int(moves) <= 30000):
-            raise UsageError(f"game go:{size}: moves={moves}; wanted a whole number from 2 to 30000")
+            raise UsageError(f"game {name}: moves={moves}; wanted a whole number from 2 to 30000")
         return (GoAnyBoard if any_board else Go)(side, komi, None if moves is None else int(moves))
 
     @property

@@ -34,7 +34,8 @@ from pipeline.families.go.handicap import most_handicap
 from pipeline.games.capabilities import AllBoards, AnyPosition, Komi, adopted, komi_of, usual_handicap
 from pipeline.games.contract import Game
 from pipeline.games.sgf import MainLine, SgfRecord, main_line, record_of
-from pipeline.methods.resignation import resigns
+from pipeline.games.stones import in_protocol_letters
+from pipeline.methods.resignation import OwnValues
 from pipeline.phrases import counted
 from pipeline.play.clock import MOST_SECONDS, Clock, TimeSettings
 from pipeline.play.command_lines import TOO_LONG, CommandLines
@@ -95,7 +96,7 @@ class Gtp:
         self.session, self._findings, self._say = session, findings, say
         self._usual_komi = komi_of(session.game) or 0.0
         self._resign_threshold, self._ponder = resign_threshold, ponder
-        self._values: tuple[list[float], list[float]] = ([], [])  # of the moves generated for each colour
+        self._own_values = OwnValues(), OwnValues()  # of the moves generated for each colour
         self._clocks = [Clock(), Clock()]
         self._moved = False  # the last command made the engine move, so there is something to ponder
         self._lines: CommandLines | None = None
@@ -174,9 +175,9 @@ class Gtp:
             if not isinstance(game, AllBoards):
                 raise GtpError(f"unacceptable size: found {size}, this model plays {game.board_shape[0]}")
             try:
-                self.session.change_game(game.on_board(size).without_move_limit())
-            except UsageError:
-                raise GtpError(f"unacceptable size: found {size}, this model plays 5 to 19, komi allowing") from None
+                self.session.change_game(in_protocol_letters(game.on_board(size).without_move_limit()))
+            except UsageError as error:
+                raise GtpError(f"unacceptable size: {str(error).partition(': ')[2]}") from None
             self._warm_up()
         return self._on_clear_board([])
 
@@ -190,7 +191,7 @@ class Gtp:
 
     def _on_clear_board(self, words: list[str]) -> str:
         self.session.restart()
-        self._values = ([], [])
+        self._own_values = OwnValues(), OwnValues()
         self._clocks = [Clock(clock.settings) for clock in self._clocks]
         return ""
 
@@ -278,7 +279,7 @@ class Gtp:
             self._set_up(record, number)
             session.play(action, player)
         self._set_up(record, last)
-        self._values = ([], [])
+        self._own_values = OwnValues(), OwnValues()
         self._say("; ".join(["loadsgf: " + self._loaded(record, last), *record.notes]))
         return COLOUR_NAMES[session.to_move]
 
@@ -446,8 +447,7 @@ class Gtp:
         else:
             assert passes is not None
             action, value = passes, 0.0
-        self._values[player].append(value)
-        if resigns(self._values[player], self._resign_threshold):
+        if self._own_values[player].resigns(len(session.moves), value, self._resign_threshold):
             return "resign"
         session.play(action, player)
         clock.stop()

@@ -28,9 +28,12 @@ class GtpProtocol(_NamedMoves):
 
     def run(self, model: Model, config: EngineConfig, manager: Manager, progress: Progress) -> None:
         from pipeline.families.go.gtp import Gtp
+        from pipeline.games.stones import in_protocol_letters
         from pipeline.play.engine import open_session
 
         session, findings = open_session(model, config, progress)
+        if (game := in_protocol_letters(session.game)) is not session.game:
+            session.change_game(game)
         session.warm_up()
         Gtp(session, findings, config.resign_threshold, config.ponder, progress.say).run(manager.lines, manager.write)
 

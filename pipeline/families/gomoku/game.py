@@ -58,7 +58,7 @@ from pipeline.games.contract import (
     small_number,
 )
 from pipeline.games.row_kernels import FIRST, SECOND
-from pipeline.games.stones import REFUSALS, Look, RowGame
+from pipeline.games.stones import COLUMNS_WITHOUT_I, REFUSALS, Look, RowGame
 
 MIN_PAIRS, MAX_PAIRS, DEFAULT_PAIRS = 3, 7, 5
 # Planes of what a stone on an empty point would make, captures aside. A threat is a straight four, a four or a three.
@@ -77,7 +77,7 @@ class Gomoku(RowGame, InSgf, SharedRules):
     pairs: captured pairs that win; 0: the free game, without captures or the other rules of that variant.
     """
 
-    known_as, examples = "Gomoku", "e.g. H8"
+    known_as, examples, protocol_columns = "Gomoku", "e.g. H8", COLUMNS_WITHOUT_I
     look = Look(on_lines=True)
     refusals: ClassVar[Mapping[int, str]] = {
         **REFUSALS,

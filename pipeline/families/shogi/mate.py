@@ -26,6 +26,7 @@ from pipeline.games.contract import History, States
 INFINITE = 1 << 40
 LONGEST = 200  # plies of a line of play
 ASK_EVERY = 64  # positions between two calls of enough()
+MOST_KNOWN = 2_000_000  # positions, some gigabytes; a search without a limit would take all memory
 
 
 class Mate(enum.Enum):
@@ -109,7 +110,7 @@ class MateSearch:
     def _look(self, here: _Position, attacks: bool) -> None:
         """Find the moves: the attacker's checks, or all of the defender's."""
         self.positions += 1
-        if self.positions % ASK_EVERY == 0 and self._enough():
+        if len(self._known) > MOST_KNOWN or (self.positions % ASK_EVERY == 0 and self._enough()):
             raise _Stopped
         game = self._game
         history = History(np.zeros((1, 4), np.uint64), np.zeros(1, np.int32))

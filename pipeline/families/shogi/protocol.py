@@ -24,8 +24,14 @@ class UsiProtocol(Protocol):
 
     def run(self, model: Model, config: EngineConfig, manager: Manager, progress: Progress) -> None:
         from pipeline.families.shogi.usi import Usi
-        from pipeline.play.engine import open_session
+        from pipeline.play.engine import game_of, open_session
+        from pipeline.play.session import SearchSession, tree_room
 
-        session, _ = open_session(model, config, progress)
-        session.warm_up()
-        Usi(session, config.resign_threshold).run(manager.lines, manager.write)
+        def opened() -> SearchSession:
+            session, _ = open_session(model, config, progress)
+            session.warm_up()
+            return session
+
+        game = game_of(model, config).without_move_limit()
+        most = tree_room(config.search_options(), config.readouts)
+        Usi(game, config.readouts, most, opened, config.resign_threshold).run(manager.lines, manager.write)

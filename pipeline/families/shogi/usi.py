@@ -1,11 +1,11 @@
 """The Universal Shogi Interface: lines in, lines out, so that ShogiGUI, Shogidokoro and other managers can run a model.
 
 A manager sends usi, isready and usinewgame, then position and go for each move; the answer to every go is any number of
-info lines and one bestmove. While a search runs, the engine follows stop, ponderhit, isready, gameover and quit. Other
-lines wait for the end of the search; stop, gameover and quit behind them still end it, unless a go comes first: then
-they are meant for that go. A go also ends a search that has no limit. The answer to a line that can't be followed is
-``info string`` and what was wanted; the line changes nothing. After a position that can't be followed, nothing is
-searched until the next one.
+info lines and one bestmove. It waits long for the answer to isready alone, so the model is loaded there. While a search
+runs, the engine follows stop, ponderhit, isready, gameover and quit. Other lines wait for the end of the search; stop,
+gameover and quit behind them still end it, unless a go comes first: then they are meant for that go. A go also ends a
+search that has no limit. The answer to a line that can't be followed is ``info string`` and what was wanted; the line
+changes nothing. After a position that can't be followed, nothing is searched until the next one.
 
     position   startpos or sfen …, then moves …, up to a word that says how the game ended, such as resign or rep_draw;
                an unknown word is named with an info string, a move behind it is refused. If it continues the last
@@ -31,6 +31,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,7 @@ from pipeline.families.shogi import kernels
 from pipeline.families.shogi.game import Shogi
 from pipeline.families.shogi.mate import Mate, MateSearch
 from pipeline.families.shogi.notation import END, KNOWN_END, is_usi
-from pipeline.methods.resignation import resigns
+from pipeline.methods.resignation import OwnValues
 from pipeline.play.clock import MARGIN_SECONDS, Clock, TimeSettings
 from pipeline.play.command_lines import TOO_LONG, CommandLines, shown
 from pipeline.play.findings import winrate
@@ -54,6 +55,7 @@ REPORT_EVERY = 0.5  # seconds between info lines during a search
 MOVES_LEFT = 60  # plies that a game still has at its beginning, for the clock
 MOST_LINES = 100  # of the option MultiPV
 ENDS = ("stop", "gameover", "quit")  # lines that end a search
+BEFORE_LOADING = ("usi", "setoption", *ENDS)  # commands that need no model
 CLOCKS = ("btime", "wtime", "byoyomi", "binc", "winc")
 NUMBERS = (*CLOCKS, "movetime", "movestogo", "nodes", "depth")  # limits with a number
 WORDS = ("ponder", "infinite", "searchmoves")  # the others
@@ -95,15 +97,25 @@ class Limits:
 class Usi:
     """The protocol's state for one manager. run() ends only at quit or at the end of the lines."""
 
-    def __init__(self, session: SearchSession, resign_threshold: float = -1.0) -> None:
-        """session: of shogi. resign_threshold: value_to_move at two moves in a row; -1: never resign."""
-        assert isinstance(session.game, Shogi)
-        self.session, self._game = session, session.game
+    def __init__(
+        self,
+        game: Shogi,
+        readouts: int,
+        most_readouts: int,
+        open_session: Callable[[], SearchSession],
+        resign_threshold: float = -1.0,
+    ) -> None:
+        """open_session: called once; its session has this game and these numbers of readouts.
+
+        resign_threshold: value_to_move at two moves in a row; -1: never resign.
+        """
+        self._open, self._session = open_session, cast("SearchSession | None", None)
+        self._game, self._usual_readouts, self._largest = game, readouts, most_readouts
         self._resign_threshold = resign_threshold
-        self._readouts, self._lines_shown = session.readouts, 1
+        self._readouts, self._lines_shown = readouts, 1
         self._begin = ""  # SFEN of the position before the moves; empty: the initial position
         self._lost = False  # whether the last position couldn't be followed, so that the session stands elsewhere
-        self._values: list[float] = []  # of the moves so far
+        self._own_values = OwnValues()
         self._stopped = self._quit = False
         self._later: deque[str | None] = deque()  # lines that wait for the end of a search
         self._lines: CommandLines | None = None
@@ -113,7 +125,7 @@ class Usi:
         }
 
     def run(self, lines: CommandLines, write: Write) -> None:
-        """Answer until quit or the end of the lines. write must flush."""
+        """Answer until quit or the end of the lines. write must flush. Raises what opening the session does."""
         self._lines, self._write = lines, write
         while not self._quit:
             line = self._later.popleft() if self._later else lines.next()
@@ -121,9 +133,17 @@ class Usi:
                 return
             self.answer(line)
 
+    @property
+    def session(self) -> SearchSession:
+        if self._session is None:
+            self._session = self._open()
+        return self._session
+
     def answer(self, line: str) -> None:
         """Follow one line; for a go with limits, search to the end."""
         words = line.split()
+        if words and words[0] in self._commands and words[0] not in BEFORE_LOADING:
+            _ = self.session  # a model that can't be loaded ends the engine, unlike an error below
         try:
             if line.startswith(TOO_LONG):
                 raise UsiError("the line is too long")
@@ -148,8 +168,7 @@ class Usi:
         self._say(f"id name {NAME}\nid author {AUTHOR}")
         self._say("option name USI_Ponder type check default true")
         self._say("option name USI_Hash type spin default 16 min 1 max 65536")  # managers set it; trees grow as needed
-        session = self.session
-        self._say(f"option name Readouts type spin default {session.readouts} min 0 max {session.most_readouts}")
+        self._say(f"option name Readouts type spin default {self._usual_readouts} min 0 max {self._largest}")
         self._say(f"option name MultiPV type spin default 1 min 1 max {MOST_LINES}")
         variant = self._game.usi_variant
         self._say(f"option name USI_Variant type combo default {variant} var {variant}")
@@ -169,7 +188,7 @@ class Usi:
         if name not in ("Readouts", "MultiPV"):
             known = "MultiPV, Readouts, USI_Hash, USI_Ponder, USI_Variant"
             raise UsiError(f"setoption: unknown option {shown(name)}; known: {known}")
-        low, high = (0, self.session.most_readouts) if name == "Readouts" else (1, MOST_LINES)
+        low, high = (0, self._largest) if name == "Readouts" else (1, MOST_LINES)
         if not low <= (number := _whole(value)) <= high:
             raise UsiError(f"setoption {name}: found {shown(value)!r}; wanted a whole number from {low} to {high}")
         if name == "Readouts":
@@ -182,7 +201,7 @@ class Usi:
 
     def _on_usinewgame(self, words: list[str]) -> None:
         self.session.restart()
-        self._begin, self._values, self._lost = "", [], False
+        self._begin, self._own_values, self._lost = "", OwnValues(), False
 
     def _on_gameover(self, words: list[str]) -> None:
         self._stopped = True
@@ -269,8 +288,8 @@ class Usi:
             best = self.session.decide(lambda: self._stopped or time.monotonic() >= until)
         line = next((found.variation for found in self.session.candidates() if found.action == best), (best,))
         if not limits.open_ended:  # otherwise it was no move: a wrong ponder move, or an analysis
-            self._values.append(self.session.value_to_move())
-            if resigns(self._values, self._resign_threshold):
+            plies = int(self._game.plies(self.session.state)[0])
+            if self._own_values.resigns(plies, self.session.value_to_move(), self._resign_threshold):
                 self._say("bestmove resign")
                 return
         named = self._line(line[:2])
@@ -315,7 +334,7 @@ class Usi:
         session, started = self.session, time.monotonic()
         most, counts = self._most_readouts(limits), False
         if session.room() < most < math.inf:
-            more = "" if session.room() < session.most_readouts else "; a larger --readouts makes room for more"
+            more = "" if session.room() < self._largest else "; a larger --readouts makes room for more"
             self._say(f"info string {most} readouts: the tree has room for {session.room()}{more}")
         until = math.inf if limits.ponder else started + self._seconds(limits)
         begun, reported = started, started

@@ -41,6 +41,7 @@ class UsiEngine(PipedEngine):
         """Set its options and the game. Raises PlayerFault "protocol" if it hasn't got them or doesn't speak USI."""
         limit = self.start_seconds
         known = {found[1] for line in self._until("usi", "usiok", limit) if (found := _OPTION.fullmatch(line.strip()))}
+        known |= {"USI_Hash", "USI_Ponder"}  # which engines needn't list
         self._speaks = True
         chosen = {name for name, _ in command.options}
         names = [name for name in VARIANTS if name in known and name not in chosen]

@@ -16,6 +16,7 @@ import pytest
 
 from pipeline.families.go.gtp import Gtp
 from pipeline.games.specs import parse_game
+from pipeline.games.stones import in_protocol_letters
 from pipeline.networks.modules import Estimates
 from pipeline.play.clock import Clock, TimeSettings
 from pipeline.play.command_lines import CommandLines
@@ -24,6 +25,7 @@ from pipeline.play.engine import engine
 from pipeline.play.findings import Findings
 from pipeline.play.session import SearchSession
 from pipeline.search.options import PlaySearchOptions, SearchOptions
+from tests.families import there_is
 from tests.helpers import make_model
 from tests.players.finished import GO, SETTLED, counted, position, white_wins
 from tests.search.helpers import hashed_evaluator
@@ -66,6 +68,17 @@ class Manager:
 @pytest.fixture
 def say() -> Manager:
     return Manager(make_gtp())
+
+
+@pytest.mark.skipif(not there_is("gomoku"), reason="needs Gomoku")
+def test_gomoku_leaves_out_the_column_i_as_gtp_does():
+    game = in_protocol_letters(parse_game("gomoku:9").without_move_limit())
+    session = SearchSession(game, hashed_evaluator(game), SearchOptions(noise_weight=0.0), 4)
+    say = Manager(Gtp(session, Findings(session, None)))
+    assert say("play b J5") == "=" and say("play w I5").startswith("?")
+    assert session.moves == [4 * 9 + 8]
+    answers = [say(f"genmove {colour}").removeprefix("= ") for colour in "wb" * 8]
+    assert all(re.fullmatch(r"[A-HJ][1-9]", answer) for answer in answers), answers
 
 
 def test_ids_comments_and_control_characters(say):
@@ -148,7 +161,7 @@ def test_a_model_of_all_boards_takes_any_size_and_komi():
     assert say("final_score") == "= B+160"  # one black stone owns 169 points
     assert say("komi 200") == "? unacceptable komi: found 200, wanted a multiple of 0.5 that the board has room for"
     assert say("komi 0.3").startswith("? unacceptable komi") and say("get_komi") == "= 9"
-    assert say("boardsize 20") == "? unacceptable size: found 20, this model plays 5 to 19, komi allowing"
+    assert say("boardsize 20") == "? unacceptable size: found size 20; wanted 5 to 19"
     assert say("boardsize 5") == "=" and say("get_komi") == "= 9" and "ply 0" in say("showboard")
     assert say("komi -3") == "=" and say("get_komi") == "= -3"
     assert say("final_score") == "= B+3"

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.errors import UsageError
+from pipeline.errors import FileError, UsageError
 from pipeline.families.shogi.usi import Usi, _parsed, centipawns
 from pipeline.games.specs import parse_game
 from pipeline.play import session as session_module
@@ -23,6 +23,7 @@ from pipeline.play.command_lines import CommandLines
 from pipeline.play.config import EngineConfig
 from pipeline.play.engine import engine
 from pipeline.play.session import SearchSession
+from tests.games.playing import NO_HISTORY
 from tests.helpers import make_model
 
 GAME = parse_game("shogi:5").without_move_limit()
@@ -35,6 +36,17 @@ def uniform(planes):
     return np.zeros((len(planes), GAME.num_actions), np.float32), np.zeros(len(planes), np.float32)
 
 
+def usi_of(session: SearchSession, **options) -> Usi:
+    return Usi(session.game, session.readouts, session.most_readouts, lambda: session, **options)
+
+
+def with_reply(move: str) -> str:
+    """This first move and a legal reply."""
+    begin = GAME.initial(1)
+    state = GAME.play(begin, np.array([GAME.parse_move(begin[0], move)]), NO_HISTORY)
+    return " ".join([move, *GAME.line_names(state, np.flatnonzero(GAME.legal(state, NO_HISTORY)[0]).tolist()[:1])])
+
+
 class Manager:
     """Sends lines to an engine in a thread and reads its answers as they come."""
 
@@ -45,7 +57,7 @@ class Manager:
         self._typed, self.said, self._came = os.fdopen(write, "w"), [], threading.Condition()
         self._commands = os.fdopen(read)
         lines = CommandLines(self._commands, 65_536)
-        self._thread = threading.Thread(target=Usi(self.session, **options).run, args=(lines, self._take))
+        self._thread = threading.Thread(target=usi_of(self.session, **options).run, args=(lines, self._take))
         self._thread.start()
 
     def _take(self, text: str) -> None:
@@ -141,7 +153,7 @@ def test_a_mate_is_found_by_search_and_by_go_mate(manager):
 
 
 def test_who_has_no_move_resigns_and_who_may_declare_has_won():
-    lost = Usi(SearchSession(GAME, uniform, EngineConfig().search_options(), 4))
+    lost = usi_of(SearchSession(GAME, uniform, EngineConfig().search_options(), 4))
     written = io.StringIO()
     lost.run(CommandLines(io.StringIO("position sfen 4k/4G/4P/5/K4 w - 1\ngo nodes 10\n"), 4096), written.write)
     assert written.getvalue().splitlines()[-1] == "bestmove resign"
@@ -151,7 +163,7 @@ def test_who_has_no_move_resigns_and_who_may_declare_has_won():
     def network(planes):
         return np.zeros((len(planes), shogi.num_actions), np.float32), np.zeros(len(planes), np.float32)
 
-    won, written = Usi(SearchSession(shogi, network, EngineConfig().search_options(), 4)), io.StringIO()
+    won, written = usi_of(SearchSession(shogi, network, EngineConfig().search_options(), 4)), io.StringIO()
     won.run(CommandLines(io.StringIO(f"position sfen {entered}\ngo nodes 10\n"), 4096), written.write)
     assert written.getvalue().splitlines()[-1] == "bestmove win"
 
@@ -167,7 +179,7 @@ def piped_shogi(*script: str, spec: str = "shogi") -> list[str]:
     def network(planes):
         return np.zeros((len(planes), game.num_actions), np.float32), np.zeros(len(planes), np.float32)
 
-    usi = Usi(SearchSession(game, network, EngineConfig().search_options(), 4))
+    usi = usi_of(SearchSession(game, network, EngineConfig().search_options(), 4))
     usi.run(CommandLines(io.StringIO("".join(f"{line}\n" for line in script)), 4096), written.write)
     return written.getvalue().splitlines()
 
@@ -351,7 +363,7 @@ def test_in_a_finished_position_the_answer_waits_to_be_asked_for(manager, go):
 
 def piped(*script: str) -> list[str]:
     """The answers to lines that come all at once, followed by the end of the input."""
-    usi, written = Usi(SearchSession(GAME, uniform, EngineConfig().search_options(), 16)), io.StringIO()
+    usi, written = usi_of(SearchSession(GAME, uniform, EngineConfig().search_options(), 16)), io.StringIO()
     lines = CommandLines(io.StringIO("".join(f"{line}\n" for line in script)), 4096)
     running = threading.Thread(target=usi.run, args=(lines, written.write), daemon=True)
     running.start()
@@ -436,7 +448,7 @@ def test_a_network_that_gives_up_resigns():
         return np.full((len(planes), GAME.num_actions), np.nan, np.float32), np.zeros(len(planes), np.float32)
 
     written = io.StringIO()
-    usi = Usi(SearchSession(GAME, broken, EngineConfig().search_options(), 4))
+    usi = usi_of(SearchSession(GAME, broken, EngineConfig().search_options(), 4))
     usi.run(CommandLines(io.StringIO("position startpos\ngo nodes 5\nisready\n"), 4096), written.write)
     assert "not finite" in written.getvalue()
     assert written.getvalue().splitlines()[-2:] == ["bestmove resign", "readyok"]
@@ -463,8 +475,11 @@ def test_what_was_pondered_or_analysed_is_no_hopeless_move():
     try:
         for go in ("go infinite nodes 0", "go ponder nodes 0", "go infinite nodes 0"):
             assert manager.ask("position startpos", go, "stop")[-1] != "bestmove resign"
-        assert manager.ask("go nodes 0")[-1] != "bestmove resign", "the first move"
-        assert manager.ask("go ponder nodes 0", "ponderhit")[-1] == "bestmove resign"
+        first = manager.ask("go nodes 0")[-1]
+        assert first != "bestmove resign", "the first move"
+        assert manager.ask("go nodes 0")[-1] == first, "asked again, it is no second move"
+        later = f"position startpos moves {with_reply(first.split()[1])}"
+        assert manager.ask(later, "go ponder nodes 0", "ponderhit")[-1] == "bestmove resign"
     finally:
         manager.close()
 
@@ -482,7 +497,7 @@ def test_scores_as_shogi_programs_give_them():
 ])  # fmt: skip
 def test_how_long_a_move_may_take(manager, limits, most):
     """By the engine's own clock, so that a busy machine doesn't matter: see the time of the last report."""
-    assert 0 <= Usi(manager.session)._seconds(_parsed(limits.split())) <= most - 0.15
+    assert 0 <= usi_of(manager.session)._seconds(_parsed(limits.split())) <= most - 0.15
 
 
 def test_cshogi_plays_with_it(tmp_path):
@@ -516,3 +531,49 @@ def test_who_can_speak_it(tmp_path):
         engine(EngineConfig(model=make_model(tmp_path / "go", spec="go:5"), protocol="usi"))
     with pytest.raises(UsageError, match=r"plays Minishogi; wanted .* or --protocol usi"):
         engine(EngineConfig(model=make_model(tmp_path / "shogi", spec="shogi:5"), protocol="gtp"))
+
+
+def test_a_manager_hears_usiok_before_the_model_is_loaded():
+    """ShogiHome waits ten seconds for it."""
+    loaded: list[int] = []
+
+    def load() -> SearchSession:
+        loaded.append(len(written.getvalue()))
+        return SearchSession(GAME, uniform, EngineConfig().search_options(), 4)
+
+    usi, written = Usi(GAME, 4, 4, load), io.StringIO()
+    for line in ("usi", "setoption name MultiPV value 2", "stop", ""):
+        usi._write = written.write
+        usi.answer(line)
+    assert written.getvalue().endswith("usiok\n") and not loaded
+    usi.answer("isready")
+    usi.answer("usinewgame")
+    assert len(loaded) == 1 and written.getvalue().endswith("readyok\n")
+
+
+def test_a_model_that_cannot_be_loaded_ends_the_engine():
+    def load() -> SearchSession:
+        raise FileError(Path("saved_models/x"), "damaged")
+
+    usi = Usi(GAME, 4, 4, load)
+    usi.answer("usi")
+    with pytest.raises(FileError, match="damaged"):
+        usi.answer("isready")
+
+
+def test_a_move_that_was_taken_back_is_no_second_one_with_a_low_value():
+    def lost(planes):
+        return np.zeros((len(planes), GAME.num_actions), np.float32), np.full(len(planes), -0.99, np.float32)
+
+    usi = usi_of(SearchSession(GAME, lost, EngineConfig().search_options(), 0), resign_threshold=-0.9)
+    written = io.StringIO()
+    usi._write = written.write
+
+    def best(position: str) -> str:
+        usi.answer(f"position {position}")
+        usi.answer("go")
+        return written.getvalue().splitlines()[-1]
+
+    first = best("startpos")
+    assert first != "bestmove resign" and best("startpos") == first
+    assert best(f"startpos moves {with_reply(first.split()[1])}") == "bestmove resign"
