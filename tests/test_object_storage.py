@@ -179,6 +179,34 @@ def test_two_machines_share_the_work(bucket: Bucket, workshop: Workshop, tmp_pat
     ]
 
 
+@pytest.mark.parametrize(
+    ("command", "wanted"),
+    [
+        ("evaluate --watch --once --single-games 0 --benchmark random --benchmark-games 2", "000001-b1c8"),
+        (f"selfplay --workers 1 --worker w07 --games 2 --readouts 4 {PLAYING}", "played 2 games"),
+        ("loop --preset tictactoe --generations 1", "1 of 1 generations are made; nothing to do"),
+    ],
+)
+def test_a_new_working_copy_knows_the_run(
+    command: str, wanted: str, bucket: Bucket, workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Started as a shell does: not as the leader of a session, where some commands continue in a child."""
+    import subprocess
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    address = f"s3://bucket/{command.split()[0]}"
+    first = working_copy.make(address, tmp_path / "first")
+    for stage in ("init", "selfplay", "gather", "train", "evaluate"):
+        code, said = run(workshop, first, stage)
+        assert code == 0, said
+    copy = working_copy.make(address, tmp_path / "copy")
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "main.py"), *command.split()], cwd=copy, env=workshop.loop_environment(),
+        capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+    assert done.returncode == 0 and wanted in done.stdout + done.stderr, done.stdout + done.stderr
+
+
 def test_the_loop_and_addresses_as_options(
     bucket: Bucket, workshop: Workshop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
