@@ -185,8 +185,10 @@ def _bench_pipeline(config: BenchConfig, progress: Progress, part: Callable[[str
     game, window, whole = network.game, config.seconds / (2 * ROUNDS), config.what == "pipeline"
     parallel = config.games or PARALLEL_GAMES
     threads = min(available_cores(), parallel)
-    rows = Variety.of(settings, game).rows(-(-parallel // threads))
-    found = BenchSummary(game.spec, network.architecture.size, sum(rows) * threads, settings.readouts, threads)
+    variety = Variety.of(settings, game)
+    boards = list(zip(cast(Sequence[Game], variety.games), variety.rows(-(-parallel // threads)), strict=True))
+    num_games = sum(rows for _, rows in boards) * threads
+    found = BenchSummary(game.spec, network.architecture.size, num_games, settings.readouts, threads)
     progress.start("bench", {"pipeline": 6, "selfplay": 4, "train": 2}[config.what], "parts")
     progress.left(None)  # some take ten times as long as others
     with tempfile.TemporaryDirectory(prefix="mugo-bench-") as name:
@@ -195,7 +197,7 @@ def _bench_pipeline(config: BenchConfig, progress: Progress, part: Callable[[str
         length = write_random_games(game, folder / "selfplay", GATHERED_POSITIONS)
         progress.advance()
         if config.what != "train":
-            found = replace(found, **_selfplay(network, settings, rows, threads, window, length, progress, part))
+            found = replace(found, **_selfplay(network, settings, boards, threads, window, length, progress, part))
         if config.what != "selfplay":
             part("gather")
             plan = GatherConfig(directory=folder / "selfplay", as_many_as_possible=True)
@@ -216,20 +218,22 @@ def _bench_pipeline(config: BenchConfig, progress: Progress, part: Callable[[str
 def _selfplay(
     network: _Network,
     settings: SelfplayConfig,
-    rows: Sequence[int],
+    played: Sequence[tuple[Game, int]],
     threads: int,
     window: float,
     length: float,
     progress: Progress,
     part: Callable[[str], None],
 ) -> dict[str, Any]:
-    """The summary's figures of self-play. rows: games of a thread, by board; length: of a game without a model."""
+    """The summary's figures of self-play.
+
+    played: each board's game, and how many of it a thread plays; length: of a game without a model
+    """
     from pipeline.networks.inference import make_evaluators
 
     part("loading and compiling")
     model, boards = network.model, []
-    on_boards = cast(Sequence[Game], Variety.of(settings, network.game).games)
-    for one, games in zip(on_boards, rows, strict=True):
+    for one, games in played:
         there = network.architecture.at(*one.board_shape)
         calibration = calibration_of(model, there) if model else calibration_positions(one)
         evaluators = make_evaluators(

@@ -31,7 +31,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,7 +108,8 @@ class Usi:
 
         resign_threshold: value_to_move at two moves in a row; -1: never resign.
         """
-        self._open, self._session = open_session, cast("SearchSession | None", None)
+        self._open = open_session
+        self._session: SearchSession | None = None
         self._game, self._usual_readouts, self._largest = game, readouts, most_readouts
         self._resign_threshold = resign_threshold
         self._readouts, self._lines_shown = readouts, 1

@@ -49,13 +49,12 @@ def _of_source(game: TextGame, records: Sequence[GameRecord]) -> dict[str, float
     answers: list[str] = []
     notes: list[int] = []
     results: list[float] = []  # of the model; of both sides, if there are two, where it played itself
-    is_alone = game.num_seats[game.selected(int(records[0].moves[0]))] == 1
+    both = (0,) if game.num_seats[game.selected(int(records[0].moves[0]))] == 1 else (0, 1)
     rewards: list[float] = []
     for record in records:
         own, learned = record.own, record.flags & POLICY_COUNTS != 0
         answers += [unpacked(text) for text in own["text"][learned]]
         notes += own["notes"][learned].tolist()
-        both = (0,) if is_alone else (0, 1)
         for side in both if record.learner == BOTH else (record.learner,):
             results.append(record.result_first_player * (1 - 2 * side))
         _, moves = np.unique(own["player"][learned], return_index=True)
