@@ -50,6 +50,7 @@ import torch
 
 from benchmarks.loop_clock import child, stopped_by_signals
 from benchmarks.measuring import OPENINGS, gnugo
+from benchmarks.strength import ending
 from pipeline.bench.command import BenchSummary, bench
 from pipeline.bench.config import BenchConfig
 from pipeline.loop.command import read_kept
@@ -369,12 +370,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             return
     if given.device == "cuda" and not torch.cuda.is_available():
         raise SystemExit("benchmarks.gpu: torch finds no CUDA device; --device cpu measures the processor")
-    if given.command == "table":
-        table(given)
-        return
-    with stopped_by_signals():
+    with ending(parser), stopped_by_signals():
+        if given.command == "table":
+            table(given)
+            return
         run_plan(plan, given.folder, given.minutes, lambda text: print(text, flush=True))
-    print(f"{given.folder / REPORT}")
+        print(given.folder / REPORT)
 
 
 if __name__ == "__main__":
