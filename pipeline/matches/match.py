@@ -245,15 +245,12 @@ class MatchThread:
 
     def _start(self, free: Rows) -> None:
         """Begin the next games in free rows and play their openings."""
-        begun = []
-        for row in free.tolist():
-            index = self._queue.take()
-            if index is None:
-                break
+        numbers = self._queue.take(len(free))
+        begun = free[: len(numbers)].tolist()
+        for row, index in zip(begun, numbers, strict=True):
             stones, opening = self._pairing.opening(index)
             self._rows[row] = _Unfinished(index, stones, opening, len(opening), [None] * len(opening))
             self._challenger_player[row] = challenger_player(index, self._pairing.handicap_side)
-            begun.append(row)
         if not begun:
             return
         self.live += len(begun)

@@ -42,6 +42,7 @@ from pipeline.run.matches import (
     MatchHeader,
     MatchWriter,
     PlayerInfo,
+    challenger_player,
     games_per_opening,
     has_match,
     open_match,
@@ -159,6 +160,16 @@ def common_game(asked: str | None, entrants: Sequence[Entrant]) -> Game:
             except UsageError as error:
                 raise UsageError(f"player {entrant.spec.text!r}: {error}") from error
     return game
+
+
+def in_step(numbers: Sequence[int], at_once: int, handicap_side: int | None) -> list[int]:
+    """The games that begin at once, those in which the challenger moves first before the others; then the rest.
+
+    A thread takes neighbours. If two models think equally long, the same one is to move in all games of a thread, and
+    its batches are twice as large.
+    """
+    first = sorted(numbers[:at_once], key=lambda number: challenger_player(number, handicap_side))
+    return [*first, *numbers[at_once:]]
 
 
 class PlayerFactory:
@@ -340,6 +351,8 @@ class MatchRunner:
         at_once = min(self.config.parallel_games, len(missing))
         progress.start(what, writer.num_games, "games", len(writer.games), at_once)
         try:
+            if all(entrant.model for entrant in entrants):
+                missing = in_step(missing, at_once, writer.header.handicap_side)
             conduct(self._pool(writer, entrants, len(missing)), missing, on_outcomes, given_up)
         finally:
             progress.finish()

@@ -226,8 +226,8 @@ class GameThreads(ThreadPool[PlayedGame]):
         return self.queues[thread % len(self.queues)]
 
     def _take(self, thread: int) -> GameSeed | None:
-        number = self._queue(thread).take()
-        return None if number is None else self.seed_of(number)
+        numbers = self._queue(thread).take(1)
+        return self.seed_of(numbers[0]) if numbers else None
 
     def seed_of(self, number: int) -> GameSeed:
         config = self._plan.config

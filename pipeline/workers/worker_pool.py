@@ -128,9 +128,11 @@ class GameQueue:
             self._numbers.extendleft(reversed(numbers))
             self._changed.notify_all()
 
-    def take(self) -> int | None:
+    def take(self, most: int) -> list[int]:
+        """The next numbers, at most so many; empty if there are none or the queue is closed."""
         with self._changed:
-            return self._numbers.popleft() if self._numbers and not self._closed else None
+            left = 0 if self._closed else len(self._numbers)
+            return [self._numbers.popleft() for _ in range(min(most, left))]
 
     def wait(self, seconds: float) -> None:
         """Wait until the queue has a number or is closed, at most this long."""

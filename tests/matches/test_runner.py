@@ -20,6 +20,7 @@ from pipeline.matches.options import MatchOptions
 from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entrant, match_executor
 from pipeline.progress import Progress
 from pipeline.run.matches import MatchFailure, match_lock, read_match
+from pipeline.workers.worker_pool import GameQueue
 from tests.helpers import make_model
 from tests.players.scripted_engine import engine_command, is_alive, wait_until_gone
 
@@ -132,6 +133,21 @@ def test_a_match_that_is_resumed_another_way_is_the_same_match(tmp_path, workers
     assert last.games == wanted.games and last.openings == wanted.openings
     lines = (folder / "games.jsonl").read_text().splitlines()
     assert len(lines) == 41  # each game was written once
+
+
+def test_the_same_player_begins_in_neighbouring_games_that_begin_at_once():
+    assert module.in_step(range(10), 6, None) == [0, 2, 4, 1, 3, 5, 6, 7, 8, 9]
+    assert module.in_step([1, 2, 5, 8], 256, None) == [2, 8, 1, 5]  # of a match that goes on
+    assert module.in_step(range(4), 4, 0) == [0, 1, 2, 3]  # one player is black in all
+
+
+def test_a_queue_gives_neighbours():
+    games = GameQueue()
+    games.give(range(5))
+    assert [games.take(most) for most in (3, 0, 4, 1)] == [[0, 1, 2], [], [3, 4], []]
+    games.give([7])
+    games.close()
+    assert games.take(1) == []
 
 
 def test_a_match_may_grow(tmp_path):
