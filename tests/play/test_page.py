@@ -425,6 +425,21 @@ def test_records_go_out_and_in_again(page: Page) -> None:
     assert rewound["moves"] == ["D4", "E5"]
 
 
+@pytest.mark.parametrize(
+    ("result", "shown"), [("B+R", "White resigned: Black wins"), ("w+resign", "Black resigned: White wins")]
+)
+def test_a_resignation_in_a_record_counts(page: Page, result: str, shown: str) -> None:
+    view = page.ask("/api/records?game=go:9", content=f"(;SZ[9]RE[{result}];B[dd];W[ff])".encode())
+    assert view["result"] == shown and view["over"]
+    assert f"RE[{result[0].upper()}+R]" in page.client.get(f"/api/games/{view['id']}/sgf").text
+
+
+def test_other_results_of_records_are_told(page: Page) -> None:
+    view = page.ask("/api/records?game=go:9", content=b"(;SZ[9]RE[W+T];B[dd];W[ff])")
+    assert view["notes"] == ["its result is W+T"] and not view["over"]
+    assert page.ask("/api/records?game=go:9", content=b"(;SZ[9]RE[?];B[dd];W[ff])")["notes"] == []
+
+
 def test_records_with_handicap_go_out_and_in_again(page: Page) -> None:
     view = page.ask("/api/records", content=b"(;SZ[9]AB[cc][gg]PB[Ann];W[ee];W[ff];B[aa])")
     assert sum(map(bool, view["board"])) == 5 and view["players"][0] == "Ann"
@@ -689,6 +704,34 @@ def test_a_reply_that_nobody_can_use_is_not_searched_for(meanwhile: str, monkeyp
     table.reply(1)
     assert was_stale == [False, True]
     assert len(table.view()["moves"]) == (2 if meanwhile == "reply" else 1)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("meanwhile", ["play", "analyse"])
+def test_a_hint_that_nobody_waits_for_ends(meanwhile: str, whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It isn't kept either, so that the position is searched in full when somebody comes back to it.
+
+    whole: it is one of all positions of the game, which goes on.
+    """
+    analyst = make_analyst("tictactoe")
+    table = StonesTable(parse_game("tictactoe"), "nobody", None, 8, analyst)
+    search, was_stale = analyst.search, []
+
+    def slow(line, readouts, stale):
+        monkeypatch.setattr(analyst, "search", search)
+        was_stale.append(stale())
+        table.play("B2", 0) if meanwhile == "play" else table.analyse(0, 20)
+        was_stale.append(stale())
+        return search(line, readouts, stale)
+
+    monkeypatch.setattr(analyst, "search", slow)
+    table.analyse(0, 10, whole)
+    assert was_stale == [False, not whole]
+    found = table.view(0)["analysis"]
+    if whole or meanwhile == "analyse":
+        assert found["visits"] >= (9 if whole else 19)
+    else:
+        assert found is None
 
 
 def test_a_search_ends_when_its_time_is_up(monkeypatch: pytest.MonkeyPatch) -> None:

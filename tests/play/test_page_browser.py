@@ -75,7 +75,7 @@ class Page:
         before = self.browser.current_url
         self.find("start").click()
         self.until(lambda: self.browser.current_url != before)
-        self.until(lambda: self.browser.execute_script("return view.rules_ready"))
+        self.until(lambda: self.browser.execute_script("return view.rules_ready && view.opponent_ready"))
 
     def keys(self, *keys: str) -> None:
         ActionChains(self.browser).send_keys(*keys).perform()
@@ -233,6 +233,51 @@ def test_a_reply_made_from_another_window_is_shown(page: Page) -> None:
     assert "another window" in page.status()
 
 
+def test_a_second_click_before_the_answer_changes_nothing(page: Page) -> None:
+    page.begin("000000-test")
+    on_request(page, "if (verb === 'play') await gate;")
+    page.click("b2")
+    page.click("b2")
+    page.keys("h", "u", ",")
+    page.browser.execute_script("window.release()")
+    page.until(lambda: page.where() == "2 / 2")
+    assert "Your turn" in page.status()
+    assert page.browser.execute_script("return window.asked") == ["play", "reply"]
+
+
+def test_a_new_game_that_is_refused_leaves_the_present_one_going_on(page: Page) -> None:
+    page.begin("000000-test")
+    on_request(page, "if (verb === 'reply') await gate;")
+    page.click("b2")
+    page.until(lambda: "is thinking" in page.status())
+    page.browser.execute_script("begin({ game: 'no such', opponent: 'nobody', human: null, readouts: 8 })")
+    page.until(lambda: "no such" in page.status())
+    page.browser.execute_script("window.release()")
+    page.until(lambda: page.where() == "2 / 2")
+
+
+def test_an_opponent_whose_answer_was_lost_is_asked_again(page: Page) -> None:
+    page.begin("000000-test")
+    on_request(page, "if (verb === 'reply' && window.asked.length === 2) throw new TypeError('offline');")
+    page.click("b2")
+    page.until(lambda: "doesn't answer" in page.status())
+    page.browser.execute_script("draw()")
+    assert "000000-test is to move. Click on the board to ask again." in page.status()
+    page.browser.execute_script("dispatchEvent(new Event('online'))")
+    page.until(lambda: page.where() == "2 / 2")
+
+
+def test_presses_that_come_before_the_position_are_counted(page: Page) -> None:
+    page.begin("nobody")
+    for number, point in enumerate(("a1", "a2", "b1"), start=1):
+        page.click(point)
+        page.until(lambda number=number: page.where() == f"{number} / {number}")
+    on_request(page, "if (verb.includes('?ply=')) await gate;")
+    page.keys(",", ",", ",", ".")
+    page.browser.execute_script("window.release()")
+    page.until(lambda: page.where() == "1 / 3")
+
+
 def test_an_analysis_of_the_game_ends_silently_where_moves_were_taken_back(page: Page) -> None:
     page.begin("heuristic")
     page.click("b2")
@@ -263,9 +308,28 @@ def test_an_analysis_of_the_game_says_why_it_ended(page: Page) -> None:
 def test_readouts_that_are_not_asked_for_are_not_checked(page: Page) -> None:
     page.find("new").click()
     page.find("choose-readouts").clear()
-    page.browser.find_element(By.CSS_SELECTOR, "#dialog [value='cancel']").click()
+    page.find("cancel").click()
     page.begin("heuristic")
     assert page.browser.execute_script("return view.readouts") == 8
+
+
+def test_enter_in_a_field_of_the_dialog_begins_the_game(page: Page) -> None:
+    page.find("new").click()
+    page.find("choose-readouts").clear()
+    page.find("choose-readouts").send_keys("3", Keys.ENTER)
+    page.until(lambda: page.browser.execute_script("return view.readouts") == 3)
+
+
+def test_a_browser_that_keeps_nothing_for_the_page(browser: Chrome, address: str) -> None:
+    refused = "() => { throw new Error('blocked'); }"
+    source = f"for (const name of ['getItem', 'setItem']) Storage.prototype[name] = {refused};"
+    added = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": source})
+    try:
+        page = Page(browser, address)
+        page.find("theme").click()
+        page.begin("nobody", "shogi:5")
+    finally:
+        browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", added)
 
 
 def test_a_hint_ends_with_its_game(page: Page) -> None:
@@ -301,6 +365,15 @@ def test_the_page_fits_a_phone(page: Page) -> None:
         page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+def test_the_board_fits_a_phone_held_sideways(page: Page) -> None:
+    page.begin("nobody")
+    page.browser.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride", {"width": 844, "height": 390, "deviceScaleFactor": 2, "mobile": True}
+    )
+    assert 300 < page.find("board").size["height"] <= 390
+    page.browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def test_light_and_dark(page: Page) -> None:
     colour = "return getComputedStyle(document.body).backgroundColor"
     before = page.browser.execute_script(colour)
@@ -329,7 +402,7 @@ def test_games_are_chosen_by_name_and_komi_is_a_field(page: Page) -> None:
     page.find("new").click()
     games.select_by_visible_text("Tic-tac-toe")
     assert opponents.first_selected_option.text == "000000-test", "the model is the first choice again"
-    page.find("dialog").find_element(By.CSS_SELECTOR, "[value=cancel]").click()
+    page.find("cancel").click()
 
 
 def test_nothing_can_be_pressed_until_there_is_a_game(page: Page) -> None:

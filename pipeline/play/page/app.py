@@ -83,9 +83,10 @@ class Rewind(At):
 
 
 class Analysis(At):
-    """ply: the position to analyse."""
+    """ply: the position to analyse. whole: it is one of all positions of the game, which are wanted in any case."""
 
     readouts: int = Field(ge=0, le=MOST_READOUTS)
+    whole: bool = False
 
 
 VERBS: Verbs = {

@@ -1,11 +1,14 @@
 // What all pages share: elements, requests to the server, players, the dialog for a new game, light and dark.
-// A page declares show(found), which keeps what the server found as `view` and draws it, draw(), tablePath() and
-// statusText(). Its fieldset #controls is disabled until the first game is there: show() calls setLive().
+// A page declares show(found), which keeps what the server found as `view` and draws it, draw(), tablePath(), reply(),
+// isTheirTurn() and statusText(). Its fieldset #controls is disabled until the first game is there: show() calls
+// setLive().
 "use strict";
 
 const boards = {}; // of the main page, by name; each board's script registers itself
 let view = null; // the game as the server described it last
 let thinking = false; // whether the opponent's move is awaited
+let changing = false; // whether the answer to a move, or to taking one back, is awaited: until then, clicks don't count
+let requests = 0; // counts those for another game
 let epoch = 0; // counts the person's actions: answers to earlier requests are out of date
 
 const SETTING_UP = "Setting up the board; the first time on this machine, that takes up to half a minute…";
@@ -13,13 +16,13 @@ const SVG = "http://www.w3.org/2000/svg";
 const $ = (id) => document.getElementById(id);
 
 /** The server's answer. A body (an object or a file) is posted. Throws an Error with the HTTP status. */
-async function api(path, body) {
+async function api(path, body, signal) {
   const request = body === undefined ? {} : { method: "POST", body: body instanceof Blob ? body : JSON.stringify(body) };
   let answer;
   try {
-    answer = await fetch(path, request);
-  } catch {
-    throw new Error("The server doesn't answer: has it been stopped?");
+    answer = await fetch(path, { ...request, signal });
+  } catch (error) {
+    throw error.name === "AbortError" ? error : new Error("The server doesn't answer: has it been stopped?");
   }
   const found = await answer.json();
   if (!answer.ok) throw Object.assign(new Error(found.error), { status: answer.status });
@@ -47,14 +50,29 @@ async function attempt(ask, after = () => {}, waits = false) {
   }
 }
 
-/** Await the server's answer to a new game, and after a moment say why it takes long. */
-async function patiently(answer) {
-  const timer = setTimeout(() => say(SETTING_UP), 500);
+/** The same for a request that changes the game; nothing while the answer to another one is awaited. */
+async function change(ask, after) {
+  if (changing) return;
+  changing = true;
+  await attempt(() => ask().finally(() => { changing = false; }), after);
+}
+
+/** Show a new game and do what comes after it. If the server refuses it, say why, and the present one goes on. */
+async function replaceGame(ask, after) {
+  const mine = ++requests, timer = setTimeout(() => say(SETTING_UP), 500);
   try {
-    return await answer;
-  } finally {
-    clearTimeout(timer);
+    const found = await ask().finally(() => clearTimeout(timer));
+    if (mine !== requests) return; // another game was asked for meanwhile
+    changing = false;
+    await attempt(async () => found, after);
+  } catch (error) {
+    if (mine === requests) sayError(error);
   }
+}
+
+/** Ask for the game again if the answer to the opponent's move was lost. */
+function askAgain() {
+  if (view && !view.over && isTheirTurn() && !thinking && !changing && !document.hidden) attempt(() => api(tablePath()), reply);
 }
 
 function complain(error) {
@@ -89,7 +107,8 @@ async function watchLoading() {
   while (view.rules_ready === false || (view.opponent_ready === false && !view.opponent_problem)) {
     await new Promise((done) => setTimeout(done, 1000));
     const { id } = view, before = statusText(), mine = epoch;
-    const found = await api(tablePath()).catch(() => null); // the next request of the person's says what is wrong
+    const at = view.ply < view.moves?.length ? `?ply=${view.ply}` : "";
+    const found = await api(tablePath(at)).catch(() => null); // the next request of the person's says what is wrong
     if (!found || id !== view.id) continue;
     if (view.rules_ready === false && mine === epoch && !thinking) {
       show(found);
@@ -178,6 +197,7 @@ function setUpDialog(games, begin, chosenGame = () => {}, chosenOpponent = () =>
   $("choose-game").replaceChildren(...gameOptions(games));
   $("choose-game").addEventListener("change", choose);
   $("choose-opponent").addEventListener("change", () => { preferred = $("choose-opponent").value; opponent(); });
+  $("cancel").addEventListener("click", () => $("dialog").close(""));
   $("new").addEventListener("click", () => {
     $("dialog").returnValue = ""; // Escape may leave the last button's value
     $("dialog").showModal();
@@ -198,12 +218,29 @@ async function gameInAddress(path) {
   }
 }
 
+/** What the browser has kept under a name; null if nothing, or if it keeps nothing for this page. */
+function kept(name) {
+  try {
+    return localStorage.getItem(name);
+  } catch {
+    return null;
+  }
+}
+
+function keep(name, value) {
+  try {
+    localStorage.setItem(name, value);
+  } catch {
+    // It lasts until the page is closed.
+  }
+}
+
 function setUpTheme() {
-  const root = document.documentElement, kept = localStorage.getItem("theme");
-  if (kept) root.dataset.theme = kept;
+  const root = document.documentElement, theme = kept("theme");
+  if (theme) root.dataset.theme = theme;
   $("theme").addEventListener("click", () => {
     const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
     root.dataset.theme = dark ? "light" : "dark";
-    localStorage.setItem("theme", root.dataset.theme);
+    keep("theme", root.dataset.theme);
   });
 }

@@ -10,7 +10,7 @@
 //   moveCursor(rows, columns)  arrow keys
 //   cancel()                   Escape
 // Such a script may use what is declared here and in common.js: view, play(), draw(), mayPlay(), myTurn(), thinking,
-// showsMoves(), $(), element(), say(), percent(), short().
+// showsMoves(), $(), element(), say(), percent(), short(), kept(), keep(), SETTING_UP.
 "use strict";
 
 const GAME_READOUTS = 100; // per position, when a whole game is analysed
@@ -21,6 +21,8 @@ let board = null; // the entry of `boards` that draws the game
 let hinted = -1; // the ply at which a hint is shown
 let reviewing = false; // arrow keys step through the game
 let stopAnalysis = null;
+let heading = null; // the ply that was asked for last, until it is shown
+let search = new AbortController(); // the last search for the person, other than of a whole game
 
 // The server
 
@@ -30,15 +32,17 @@ const act = (verb, more = {}) => api(tablePath(`/${verb}`), { ply: view.moves.le
 // What the person does
 
 async function begin(wanted) {
-  await attempt(() => patiently(api("/api/games", wanted)), async () => {
+  await replaceGame(() => api("/api/games", wanted), async () => {
+    $("choose-beginning").value = ""; // the next game begins as usual
     reviewing = false;
     history.replaceState(null, "", `#${view.id}`);
     await reply();
   });
 }
 
-/** Whether the person may move now; says why not. */
+/** Whether the person may move now; says why not, unless the answer to their last move is awaited. */
 function mayPlay() {
+  if (changing) return false;
   if (view.ply < view.moves.length) complain(new Error("This is an earlier position: go to the last one, or choose “Play from here”."));
   else if (view.over || myTurn()) return true;
   else if (thinking) say(`${view.opponent} is to move.`, true);
@@ -49,7 +53,7 @@ function mayPlay() {
 async function play(move) {
   if (!mayPlay()) return;
   reviewing = false;
-  await attempt(() => act("play", { move }), reply);
+  await change(() => act("play", { move }), reply);
 }
 
 /** Let the opponent move if it is their turn. */
@@ -73,28 +77,36 @@ async function afterwards() {
 
 async function analyse(count) {
   const mine = epoch, { ply } = view;
+  search.abort(); // a browser has only six connections to a server
+  search = new AbortController();
   try {
-    const found = await api(tablePath("/analyse"), { ply, readouts: count });
+    const found = await api(tablePath("/analyse"), { ply, readouts: count }, search.signal);
     if (mine === epoch && view.ply === ply) show(found);
   } catch (error) {
-    if (mine === epoch) complain(error);
+    if (mine === epoch && error.name !== "AbortError") complain(error);
   }
 }
 
 async function hint() {
-  if ($("hint").disabled) return;
+  if ($("hint").disabled || changing) return;
   hinted = view.ply;
   epoch += 1;
   say(view.adviser_ready ? "Searching…" : loadingText(view.adviser));
   await analyse(readouts());
 }
 
+/** The ply that is shown or soon will be. */
+const at = () => heading ?? view.ply;
+
 async function go(ply) {
   const wanted = Math.max(0, Math.min(view.moves.length, ply));
-  if (wanted === view.ply) return;
+  if (wanted === at() || changing) return;
   reviewing = true;
   hinted = -1;
+  heading = wanted;
+  search.abort();
   await attempt(() => api(tablePath(`?ply=${wanted}`)), () => (wanted === view.moves.length ? reply() : afterwards()));
+  if (heading === wanted) heading = null; // there was no answer
 }
 
 async function analyseGame() {
@@ -110,7 +122,7 @@ async function analyseGame() {
       if (ply in view.winrates) continue;
       if (ply === view.moves.length && view.over) break;
       mine = epoch;
-      const found = await api(`/api/games/${id}/analyse`, { ply, readouts: Math.min(GAME_READOUTS, readouts()) });
+      const found = await api(`/api/games/${id}/analyse`, { ply, readouts: Math.min(GAME_READOUTS, readouts()), whole: true });
       if (view.id !== id) break;
       view.winrates = found.winrates;
       view.leads = found.leads;
@@ -127,6 +139,7 @@ async function analyseGame() {
 
 const readouts = () => view.readouts || options.readouts || 100;
 const myTurn = () => view.human === null || view.turn === view.human;
+const isTheirTurn = () => !myTurn() && view.ply === view.moves.length;
 
 // Drawing
 
@@ -135,12 +148,14 @@ function show(found) {
   const other = !view || view.game !== found.game || view.id !== found.id;
   const moved = !view || view.ply !== found.ply;
   view = found;
+  heading = null;
   setLive();
   watchLoading();
   if (other || (moved && hinted !== view.ply)) hinted = -1;
   if (other) {
     board = boards[view.board_kind];
     board.build();
+    $("downloads").replaceChildren(...view.records.map(downloadLink));
   } else if (moved && view.last !== null && document.activeElement.closest(".point") === null) {
     board.follow();
   }
@@ -165,6 +180,7 @@ function statusText() {
   const onlyPass = view.can_pass && !view.legal.includes(true) ? " You can only pass." : "";
   if (hinted === view.ply && view.analysis) return hintText();
   if (!view.rules_ready) return SETTING_UP;
+  if (!myTurn()) return `${before}${view.opponent} is to move. Click on the board to ask again.`;
   const check = view.check ? " Check!" : "", loading = view.opponent_ready ? "" : ` ${view.opponent} is being loaded.`;
   return (view.human === null ? `${before}${colour} to move.` : `${before}Your turn: ${colour}.`) + onlyPass + check + loading;
 }
@@ -174,6 +190,12 @@ function hintText() {
   const best = view.analysis.moves[0];
   if (!best) return "";
   return `${view.colours[view.to_move]}'s best move: ${best.move}, win rate ${percent(best.winrate)}, after ${view.analysis.visits} readouts.`;
+}
+
+function downloadLink(suffix) {
+  const link = document.createElement("a");
+  const href = tablePath(`/${suffix}`), textContent = `Save ${options.record_names[suffix] ?? suffix}`;
+  return Object.assign(link, { className: "button", href, download: `game.${suffix}`, textContent });
 }
 
 const showsMoves = () => view.analysis && (hinted === view.ply || $("review").checked);
@@ -200,11 +222,6 @@ function draw() {
   $("territory-label").hidden = !view.territory;
   $("analyse").hidden = !advised || view.moves.length === 0;
   $("analyse").textContent = stopAnalysis ? "Stop" : "Analyse game";
-  $("downloads").replaceChildren(...view.records.map((suffix) => {
-    const link = document.createElement("a");
-    Object.assign(link, { className: "button", href: tablePath(`/${suffix}`), download: `game.${suffix}`, textContent: `Save ${options.record_names[suffix] ?? suffix}` });
-    return link;
-  }));
   for (const part of document.querySelectorAll("[data-board]")) part.hidden = part.dataset.board !== view.board_kind;
   say(statusText());
 }
@@ -266,12 +283,11 @@ function startChosen() {
   const beginning = $("beginning-label").hidden ? "" : $("choose-beginning").value;
   const wanted = $("choose-readouts").disabled ? options.readouts : Number($("choose-readouts").value);
   begin({ game: chosen.models[opponent]?.spec ?? chosen.spec, komi: chosenKomi(), opponent, human, readouts: wanted, beginning });
-  $("choose-beginning").value = ""; // the next game begins as usual
 }
 
 async function openRecord(file) {
   if (!file) return;
-  await attempt(() => api(`/api/records?game=${encodeURIComponent(view.game)}&readouts=${readouts()}`, file), async () => {
+  await replaceGame(() => api(`/api/records?game=${encodeURIComponent(view.game)}&readouts=${readouts()}`, file), async () => {
     history.replaceState(null, "", `#${view.id}`);
     $("review").checked = true;
     reviewing = true;
@@ -287,13 +303,13 @@ function pressed(event) {
   if (event.target.closest("input, select, textarea, summary")) return;
   const onPoint = event.target.closest(".point"), steps = !onPoint && (reviewing || view.over || view.ply < view.moves.length);
   const keys = {
-    ",": () => go(view.ply - 1), ".": () => go(view.ply + 1), Home: () => go(0), End: () => go(view.moves.length),
+    ",": () => go(at() - 1), ".": () => go(at() + 1), Home: () => go(0), End: () => go(view.moves.length),
     u: () => $("undo").click(), p: () => $("pass").click(), h: () => $("hint").click(), Escape: () => board.cancel(),
   };
   let action = keys[event.key];
   if (event.key in ARROWS) {
     const [rows, columns] = ARROWS[event.key];
-    action = steps ? () => columns && go(view.ply + columns) : () => board.moveCursor(rows, columns);
+    action = steps ? () => columns && go(at() + columns) : () => board.moveCursor(rows, columns);
   } else if (onPoint && (event.key === "Enter" || event.key === " ")) {
     action = () => board.press(onPoint);
   }
@@ -322,12 +338,12 @@ async function start() {
     }
   }
   const clicks = {
-    undo: () => { hinted = -1; attempt(() => act("undo"), reply); },
+    undo: () => { hinted = -1; change(() => act("undo"), reply); },
     pass: () => play("pass"),
     hint,
-    resign: () => attempt(() => act("resign")),
-    first: () => go(0), previous: () => go(view.ply - 1), next: () => go(view.ply + 1), latest: () => go(view.moves.length),
-    rewind: () => { reviewing = false; attempt(() => act("rewind", { to: view.ply }), reply); },
+    resign: () => change(() => act("resign")),
+    first: () => go(0), previous: () => go(at() - 1), next: () => go(at() + 1), latest: () => go(view.moves.length),
+    rewind: () => { reviewing = false; change(() => act("rewind", { to: view.ply }), reply); },
     analyse: analyseGame,
     open: () => $("file").click(),
   };
@@ -343,6 +359,8 @@ async function start() {
   $("file").addEventListener("change", () => { openRecord($("file").files[0]); $("file").value = ""; });
   for (const id of ["review", "territory"]) $(id).addEventListener("change", () => { draw(); afterwards(); });
   document.addEventListener("keydown", pressed);
+  document.addEventListener("visibilitychange", askAgain);
+  addEventListener("online", askAgain);
   addEventListener("hashchange", () => { if (view && location.hash !== `#${view.id}`) resume(); });
   await resume();
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
@@ -14,12 +15,14 @@ from pipeline.errors import MuGoError, UsageError
 from pipeline.games.capabilities import InSgf, Komi, adopted
 from pipeline.games.contract import AnyGame, BoolArray, Game, States
 from pipeline.games.records import PlayedGame, RecordText, name_of
-from pipeline.games.sgf import AnotherGame, line_sgf, main_line, record_of
+from pipeline.games.sgf import COLOURS, AnotherGame, line_sgf, main_line, record_of
 from pipeline.games.stones import BoardGame
 from pipeline.play.page.page_kinds import BoardPage
 from pipeline.play.page.table import Beginning, Table
 
 SGF = "sgf"
+RESIGNATION = re.compile(r"([BW])\+R(?:esign)?", re.IGNORECASE)
+LONGEST_RESULT = 20
 
 
 class StonesTable(Table):
@@ -154,7 +157,12 @@ class StonesPage(BoardPage):
             if ply:
                 notes = (*notes, f"stones are set up after move {ply}: the game begins there")
             names, start = (record.black, record.white), None if start is None else adopted(game, start)
-            return game, Beginning(start, record.moves[ply:], names, notes=notes)
+            resigned, result = None, record.result.strip()
+            if won := RESIGNATION.fullmatch(result):
+                resigned = 1 - COLOURS.index(won[1].upper())
+            elif result not in ("", "?"):
+                notes = (*notes, f"its result is {result[:LONGEST_RESULT]}")
+            return game, Beginning(start, record.moves[ply:], names, resigned, notes)
         raise min(problems, key=lambda problem: isinstance(problem, AnotherGame))
 
 

@@ -188,6 +188,7 @@ class Table(BaseTable):
         self._winrates: dict[int, float] = {}  # by ply, of the first player
         self._leads: dict[int, float] = {}  # likewise
         self._analyses: dict[int, dict[str, Any]] = {}  # by ply, as the page gets them
+        self._looks = 0  # the person's moves, and the searches that they asked for one by one: the last one counts
         self._resignation = AgainstPerson(self.game)
         for number, (player, action) in enumerate(begin.moves, start=1):
             try:
@@ -211,6 +212,7 @@ class Table(BaseTable):
             if self.over:
                 raise Refused(400, f"{self._played.name_of(action)} is not possible: the game is over")
             self._play(action, self.to_move)
+            self._looks += 1
 
     def reply(self, ply: int) -> None:
         """Make the opponent's move. Does nothing if it isn't their turn or the game has changed meanwhile."""
@@ -235,9 +237,10 @@ class Table(BaseTable):
             if best and best["move"] == self._named[ply] and not self.over:
                 self._winrates[ply + 1] = best["winrate"] if mover == 0 else 1 - best["winrate"]
 
-    def analyse(self, ply: int, readouts: int) -> int:
+    def analyse(self, ply: int, readouts: int, whole: bool = False) -> int:
         """Search the position before move `ply` (counted from 0) with the adviser, and keep what was found.
 
+        whole: the search continues whatever the person does next; otherwise their next move or search ends it.
         Does nothing at an end after which the game went on. Returns ply, which is to be shown. Raises Refused if the
         game has ended there, or if there is no adviser.
         """
@@ -250,9 +253,15 @@ class Table(BaseTable):
                     return ply
                 raise Refused(400, "the game is over here: there is no move to look for")
             line, mover = self._played.line(ply), self._to_move_at(ply)
-        _, found = self.adviser.search(line, readouts, lambda: self._changed(line))
+            self._looks += not whole
+            looks = self._looks
+
+        def stale() -> bool:
+            return self._changed(line) or (not whole and self._looks != looks)
+
+        _, found = self.adviser.search(line, readouts, stale)
         with self._lock:
-            if not self._changed(line):
+            if not stale():
                 self._note(ply, mover, found)
         return ply
 

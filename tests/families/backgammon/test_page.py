@@ -49,33 +49,35 @@ def test_a_whole_game_step_by_step() -> None:
         elif view["must_pass"]:
             table.move("pass", view["ply"])
         else:
-            table.step(*view["steps"][0], view["ply"])
+            table.step(*view["steps"][0], len(view["made"]), view["ply"])
         board = table.view()["board"]
         assert sum(count for count in board if count > 0) == 15
     assert view["over"] and "wins" in view["result"] and view["seed"] == "s"
     assert hashlib.sha256(b"s").hexdigest() == commitment
     assert table.record("mat").count("Wins") == 1 and "GM[6]" in table.record("sgf")
     with pytest.raises(Refused, match="the game is over"):
-        table.step(6, 5, view["ply"])
+        table.step(6, 5, 0, view["ply"])
 
 
 def test_undo_a_checker_then_a_turn_and_what_is_refused() -> None:
     table = GammonTable("backgammon", "random", 0)
     start = table.view()
     source, target = start["steps"][0]
-    table.step(source, target, start["ply"])
+    table.step(source, target, 0, start["ply"])
+    with pytest.raises(Refused, match="has 1 step, not 0"):  # a second click that came before the answer
+        table.step(source, target, 0, start["ply"])
     assert table.view()["made"] == [[source, target]] and table.view()["board"] != start["board"]
     table.undo(start["ply"])
     assert table.view() == start
     while table.view()["mine"]:
         view = table.view()
-        table.step(*view["steps"][-1], view["ply"])
+        table.step(*view["steps"][-1], len(view["made"]), view["ply"])
     table.reply(table.view()["ply"])
     table.undo(table.view()["ply"])
     assert {**table.view(), "last": ""} == {**start, "last": ""}
     for wrong, problem in (((24, 1), "point|24 to 1"), ((3, 2), "3 to 2")):
         with pytest.raises(Refused, match=problem):
-            table.step(*wrong, start["ply"])
+            table.step(*wrong, 0, start["ply"])
     with pytest.raises(Refused, match="not a legal move here"):
         table.move("24/1", start["ply"])
     with pytest.raises(Refused, match="another window"):
@@ -123,7 +125,7 @@ def test_a_table_answers_while_the_opponent_thinks(verb: str) -> None:
     table = GammonTable("backgammon", "slow", 0, seed="s", models=models)
     while table.view()["mine"]:
         view = table.view()
-        table.step(*view["steps"][-1], view["ply"])
+        table.step(*view["steps"][-1], len(view["made"]), view["ply"])
     before = table.view()
     thinking = threading.Thread(target=table.reply, args=(before["ply"],), daemon=True)
     thinking.start()
@@ -153,12 +155,14 @@ def test_its_http() -> None:
     view = client.post("/api/gammon", json={"game": "hypergammon", "opponent": "nobody"}).json()
     path = f"/api/gammon/{view['id']}"
     source, target = view["steps"][0]
-    after = client.post(f"{path}/step", json={"ply": view["ply"], "source": source, "target": target}).json()
+    after = client.post(f"{path}/step", json={"ply": view["ply"], "made": 0, "source": source, "target": target}).json()
     assert after["made"] == [[source, target]] or after["ply"] > view["ply"]
     assert client.get(path).json() == after
-    refused = client.post(f"{path}/step", json={"ply": after["ply"], "source": 24, "target": 1})
+    step = {"ply": after["ply"], "made": len(after["made"]), "source": 24, "target": 1}
+    refused = client.post(f"{path}/step", json=step)
     assert refused.status_code == 400 and "not possible" in refused.json()["error"]
-    assert client.post(f"{path}/step", json={"ply": after["ply"], "source": 99, "target": 1}).status_code == 400
+    refused = client.post(f"{path}/step", json={**step, "source": 99})
+    assert refused.status_code == 400 and "source" in refused.json()["error"]
     assert client.post(f"{path}/jump", json={"ply": 0}).status_code == 404
     assert client.get(f"{path}/mat").status_code == 400 and "Hypergammon" in client.get(f"{path}/sgf").text
     assert client.get("/api/gammon/nothing").status_code == 404

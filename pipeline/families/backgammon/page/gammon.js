@@ -15,9 +15,11 @@ const shown = () => view ?? EMPTY;
 const tablePath = (rest = "") => `/api/gammon/${view.id}${rest}`;
 const act = (verb, more = {}) => api(tablePath(`/${verb}`), { ply: view.ply, ...more });
 
+const isTheirTurn = () => !view.mine;
+
 /** Let the opponent move if it is their turn. */
 async function reply() {
-  if (!view.over && !view.mine) await attempt(() => act("reply"), reply, true);
+  if (!view.over && isTheirTurn()) await attempt(() => act("reply"), reply, true);
 }
 
 function show(found) {
@@ -31,11 +33,11 @@ function show(found) {
 
 /** A click or Enter on a place: take a checker there, or put down the taken one. */
 function choose(place) {
-  if (!view || view.over || thinking) return;
-  if (!view.mine) return reply(); // the opponent has failed: ask again
+  if (!view || view.over || thinking || changing) return;
+  if (isTheirTurn()) return reply(); // the opponent has failed: ask again
   if (taken !== null && view.steps.some(([source, target]) => source === taken && target === place)) {
     const source = taken;
-    return attempt(() => act("step", { source, target: place }), reply);
+    return change(() => act("step", { made: view.made.length, source, target: place }), reply);
   }
   taken = taken !== place && view.steps.some(([source]) => source === place) ? place : null;
   draw();
@@ -44,7 +46,7 @@ function choose(place) {
 function statusText() {
   if (view.over) return `${view.result}.`;
   if (thinking) return view.opponent_ready ? `${view.opponent} is thinking…` : loadingText(view.opponent);
-  if (!view.mine) return `${view.opponent} is to move. Click on the board to ask again.`;
+  if (isTheirTurn()) return `${view.opponent} is to move. Click on the board to ask again.`;
   const who = view.human === null ? view.colours[view.turn] : `Your turn, ${view.colours[view.turn]}`;
   const loading = view.opponent_ready ? "" : ` ${view.opponent} is being loaded.`;
   const dice = `dice ${view.dice.slice(0, 2).join(" and ")}`;
@@ -103,11 +105,11 @@ function drawBoard() {
   }
   const middle = BAR_X + BAR_WIDTH / 2;
   parts.push(...pile(shown().theirs_bar, false, middle, HEIGHT / 2 + 26, true));
-  parts.push(place(BAR, [BAR_X, TOP, BAR_WIDTH, half - GAP], `Bar, ${checkers(shown().board[BAR])}`, pile(shown().board[BAR], true, middle, HEIGHT / 2 - 26, false)));
+  parts.push(place(BAR, [BAR_X, TOP, BAR_WIDTH, half - GAP], `Bar, ${shown().board[BAR]} own, ${shown().theirs_bar} of the opponent's`, pile(shown().board[BAR], true, middle, HEIGHT / 2 - 26, false)));
   const tray = [TRAY_X, TOP + half, WIDTH - TRAY_X - 12, half], across = TRAY_X + tray[2] / 2;
   parts.push(element("rect", { class: "field", x: TRAY_X, y: TOP, width: tray[2], height: HEIGHT - 2 * TOP }));
   parts.push(...off(shown().theirs_off, false, across, TOP + 40));
-  parts.push(place(OFF, tray, `Borne off, ${shown().board[OFF]} own`, off(shown().board[OFF], true, across, HEIGHT - TOP - 40)));
+  parts.push(place(OFF, tray, `Borne off, ${shown().board[OFF]} own, ${shown().theirs_off} of the opponent's`, off(shown().board[OFF], true, across, HEIGHT - TOP - 40)));
   if (!shown().over && shown().dice.length) parts.push(...dice());
   $("board").replaceChildren(...parts);
   if (focused) $("board").querySelector(`[data-place="${cursor}"]`)?.focus();
@@ -185,11 +187,10 @@ function move(index) {
 
 function begin() {
   const wanted = { game: $("choose-game").value, opponent: $("choose-opponent").value, human: Number($("choose-colour").value) };
-  attempt(async () => {
-    const found = await patiently(api("/api/gammon", wanted));
-    history.replaceState(null, "", `#${found.id}`);
-    return found;
-  }, reply);
+  replaceGame(() => api("/api/gammon", wanted), async () => {
+    history.replaceState(null, "", `#${view.id}`);
+    await reply();
+  });
 }
 
 async function start() {
@@ -202,7 +203,7 @@ async function start() {
   }
   setUpDialog(options.games, begin);
   const clicks = { undo: ["undo"], pass: ["move", { move: "pass" }], resign: ["resign"] };
-  for (const [id, wanted] of Object.entries(clicks)) $(id).addEventListener("click", () => attempt(() => act(...wanted), reply));
+  for (const [id, wanted] of Object.entries(clicks)) $(id).addEventListener("click", () => change(() => act(...wanted), reply));
   $("board").addEventListener("click", (event) => {
     const group = event.target.closest(".place");
     if (!group) return;
@@ -211,11 +212,11 @@ async function start() {
   });
   $("typed").addEventListener("submit", (event) => {
     event.preventDefault();
-    const text = $("turn").value;
-    $("turn").value = "";
-    attempt(() => act("move", { move: text }), reply);
+    change(() => act("move", { move: $("turn").value }), () => { $("turn").value = ""; return reply(); });
   });
   document.addEventListener("keydown", pressed);
+  document.addEventListener("visibilitychange", askAgain);
+  addEventListener("online", askAgain);
   const found = await gameInAddress("/api/gammon");
   if (!found) return begin();
   await attempt(async () => found, reply);

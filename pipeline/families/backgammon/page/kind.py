@@ -21,6 +21,9 @@ class NewGammon(Body):
 
 
 class Step(At):
+    """made: how many steps of this turn the page showed."""
+
+    made: int = Field(ge=0, le=4)
     source: int = Field(ge=0, le=25)
     target: int = Field(ge=0, le=25)
 

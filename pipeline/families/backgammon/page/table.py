@@ -21,6 +21,7 @@ from pipeline.families.backgammon.stepping import Stepper
 from pipeline.games.contract import States
 from pipeline.games.records import RecordText
 from pipeline.games.specs import parse_game
+from pipeline.phrases import counted
 from pipeline.play.game_in_progress import FairDice, Line, PlayerOpponent
 from pipeline.play.page.analyst import Refused
 from pipeline.play.page.page_kinds import NO_MODELS, Models
@@ -90,10 +91,13 @@ class GammonTable(BaseTable):
 
     # Requests of the page
 
-    def step(self, source: int, target: int, ply: int) -> None:
-        """Move one of the person's checkers; play the turn once it is complete. Raises Refused."""
+    def step(self, source: int, target: int, made: int, ply: int) -> None:
+        """Move one of the person's checkers; play the turn once it is complete. Raises Refused. made: see Step."""
         with self._at_present(ply):
             self._check_mine()
+            if (now := len(self._steps)) != made:
+                said = f"this turn has {counted(now, 'step')}, not {made}"
+                raise Refused(409, f"{said}: it was changed from another window")
             stepper, steps = self._current_stepper(), [*self._steps, (source, target)]
             if (source, target) not in stepper.options(self._steps):
                 raise Refused(400, f"{_point(source)} to {_point(target)} is not possible with these dice")

@@ -25,8 +25,8 @@ boards.shogi = {
     $("extras").insertAdjacentHTML("beforeend", EXTRAS);
     $("keys").insertAdjacentHTML("beforeend", KEYS);
     document.body.insertAdjacentHTML("beforeend", PROMOTION);
-    $("letters").checked = (localStorage.getItem("letters") ?? String(!showsKanji())) === "true";
-    $("letters").addEventListener("change", () => { localStorage.setItem("letters", String($("letters").checked)); draw(); });
+    $("letters").checked = (kept("letters") ?? String(!showsKanji())) === "true";
+    $("letters").addEventListener("change", () => { keep("letters", String($("letters").checked)); draw(); });
     $("promotion").addEventListener("submit", ({ submitter }) => play($("promotion").dataset.move + submitter.value));
   },
   build() {
@@ -103,6 +103,7 @@ const focused = () => $("board").querySelector(`[data-row="${spot[0]}"][data-col
 function pressedAt(at, row, column) {
   spot = [row, column];
   if (!mayPlay()) return;
+  if (!view.rules_ready) return say(SETTING_UP);
   if (held === at) return boards.shogi.cancel();
   const ways = view.legal.filter((move) => held !== null && move.slice(0, 2) === held && move.slice(2, 4) === at);
   if (ways.length === 2) return askPromotion(held + at);
