@@ -42,7 +42,7 @@ MACHINE_OPTIONS = tuple(WorkerOptions.model_fields)
 def folders_of_matches(config: EvaluateConfig) -> list[Path]:
     """The folders of all the run's matches that count for ratings."""
     evaluated = config.output_dir
-    return [evaluated, evaluated / layout.REQUIRED, evaluated / layout.WATCH, evaluated.parent / layout.TOURNAMENT]
+    return [evaluated, *(evaluated / name for name in layout.INNER), evaluated.parent / layout.TOURNAMENT]
 
 
 # Which strategies are due

@@ -205,7 +205,7 @@ class Strength:
                     self._play(champion, opponent)
             self._measured = champion.name
             self._say(f"champion {champion.name} {strength(champion, info)}")
-            rated = rate(read_matches([layout.MATCHES])).ratings
+            rated = rate(read_matches([layout.MATCHES, layout.MEASURED_MATCHES])).ratings
             elo = {player.name.partition("@")[0]: player.bradley_terry for player in rated.players}
             line = [elo[path.name] for path in read_champions(layout.SAVED_MODELS) if path.name in elo][-BARS:]
             if len(line) > 1:
@@ -332,6 +332,7 @@ class _Loop:
     def _measure(self, model: Path, opponent: str) -> None:
         options = {"white_model": str(model), "black_model": opponent, "games": GAMES, "promote": False}
         options |= {"require": [], "sprt": ""}  # a preset's are for promotions
+        options["output_dir"] = str(layout.MEASURED_MATCHES)  # so that a person may play longer matches of the same two
         with self._clock.measured(STRENGTH):
             self._call("evaluate", quiet=True, time_share=self._clock.share, **options, **self._given)
 

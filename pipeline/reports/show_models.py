@@ -58,7 +58,8 @@ def show_run(directory: Path) -> Iterator[str]:
         if not pruned.has(shard) and (meta := reading.meta(shard)):
             games[meta.model] += meta.games
             positions[meta.model] += meta.positions
-    matches = [*_matches(reading, run.matches), *_matches(reading, run.required)]
+    folders = (run.matches, run.required, run.measured)
+    matches = [one for folder in folders for one in _matches(reading, folder)]
     others = {folder: _matches(reading, folder) for folder in (run.watch, run.tournament)}
     yield described(
         {

@@ -331,7 +331,7 @@ class _Collector:
             ("selfplay", layout.GAMES in folders),
             ("gather", layout.CHUNKS in folders),
             ("train", any(layout.parse_checkpoint_name(folder.name) for folder in folders)),
-            ("evaluate", bool({layout.MATCHES, layout.REQUIRED_MATCHES} & folders)),
+            ("evaluate", bool({layout.MATCHES, layout.REQUIRED_MATCHES, layout.MEASURED_MATCHES} & folders)),
             ("tournament", layout.TOURNAMENT_MATCHES in folders),
         ]
         stages = [name for name, is_at_work in at_work if is_at_work]

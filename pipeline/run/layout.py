@@ -57,7 +57,9 @@ POINTS = "points.jsonl"  # of what is tracked
 EVENTS = "events.out.tfevents."  # TensorBoard's files begin like this
 DEFAULT_WORKER = "w00"
 REQUIRED = "required"  # matches of promotion conditions
+MEASURED = "measured"  # matches by which the loop says how strong its champion is
 WATCH = "watch"  # matches and evaluations of evaluate --watch
+INNER = (REQUIRED, MEASURED, WATCH)  # folders within evaluate's, whose matches count for ratings, too
 SHARD_SUFFIX = ".gz"
 META_SUFFIX = ".meta"
 CHUNK_SUFFIX = ".h5"
@@ -67,8 +69,9 @@ SAVED_MODELS = Path("saved_models")
 CHAMPION_LINK = SAVED_MODELS / CHAMPION
 GAMES, CHUNKS, CURVES = Path(DATA, SELFPLAY), Path(DATA, TRAINING), Path(DATA, LOGS)
 MATCHES = Path(DATA, EVALUATE)
-REQUIRED_MATCHES, WATCH_MATCHES, TOURNAMENT_MATCHES = MATCHES / REQUIRED, MATCHES / WATCH, Path(DATA, TOURNAMENT)
-MATCH_FOLDERS = (MATCHES, REQUIRED_MATCHES, WATCH_MATCHES, TOURNAMENT_MATCHES)  # all count for ratings
+REQUIRED_MATCHES, MEASURED_MATCHES, WATCH_MATCHES = (MATCHES / name for name in INNER)
+TOURNAMENT_MATCHES = Path(DATA, TOURNAMENT)
+MATCH_FOLDERS = (MATCHES, REQUIRED_MATCHES, MEASURED_MATCHES, WATCH_MATCHES, TOURNAMENT_MATCHES)  # for ratings
 POOL_FILE, RATINGS_FILE = Path(DATA, POOL), Path(DATA, RATINGS)
 LOOP, LOOP_FILE = Path(DATA, "loop"), Path(DATA, ".loop.json")  # whose lock the loop holds; what it keeps
 
@@ -98,7 +101,7 @@ class Run:
     """The paths of the run in a folder, which has data/ and saved_models/.
 
     champion       the symlink; models.resolve_champion follows it
-    matches        of promotion; required, watch, tournament: see above
+    matches        of promotion; required, measured, watch, tournament: see above
     match_folders  all folders that hold matches
     """
 
@@ -110,7 +113,7 @@ class Run:
         self.pruned = self.games / PRUNED
         self.chunks = folder / CHUNKS
         self.match_folders = [folder / matches for matches in MATCH_FOLDERS]
-        self.matches, self.required, self.watch, self.tournament = self.match_folders
+        self.matches, self.required, self.measured, self.watch, self.tournament = self.match_folders
         self.pool = folder / POOL_FILE
         self.ratings = folder / RATINGS_FILE
 

@@ -584,3 +584,11 @@ def test_a_game_without_a_page_is_not_offered_for_play(commands: Commands, monke
     monkeypatch.setattr("pipeline.play.page.pages.has_page", lambda game: game.spec != "tictactoe")
     said = next_steps(LoopConfig(preset="tictactoe"), Path.cwd(), Path("/the program"))
     assert said[:2] == ["to train on:", "  cd '/the program'"] and "play.sh" not in " ".join(said)
+
+
+def test_the_champion_is_measured_in_a_folder_of_its_own(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A person's longer match of the same two players can't go on with the loop's."""
+    monkeypatch.setattr(command.Strength, "show", lambda self, *facts: self._play(Path("model"), "random"))
+    commands.run(generations=1)
+    matches = [options for name, options in commands.given if options.get("black_model") == "random"]
+    assert matches and {options["output_dir"] for options in matches} == {str(layout.MEASURED_MATCHES)}

@@ -23,7 +23,8 @@ class Run:
 
     def play(self, model: Path, opponent: str) -> bool:
         self.played.append((model.name, opponent))
-        evaluate(EvaluateConfig(white_model=str(model), black_model=opponent, games=GAMES, readouts=0, promote=False))
+        terms = {"games": GAMES, "readouts": 0, "promote": False, "output_dir": layout.MEASURED_MATCHES}
+        evaluate(EvaluateConfig(white_model=str(model), black_model=opponent, **terms))
         return True
 
     def show(self, seconds: float, measuring: float = 0.0, is_last: bool = False) -> list[str]:
@@ -55,7 +56,7 @@ def test_each_champion_is_measured_once_from_the_second_minute_on(run: Run) -> N
 
 
 def share(opponent: str) -> float:
-    folder = layout.MATCHES / layout.match_name("000000-test", opponent)
+    folder = layout.MEASURED_MATCHES / layout.match_name("000000-test", opponent)
     summary = json.loads((folder / layout.MATCH_SUMMARY).read_text())
     return float(summary["wins"] + summary["draws"] / 2) / GAMES
 
