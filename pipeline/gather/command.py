@@ -59,7 +59,7 @@ from pipeline.run.store.base import current_store
 
 HOLDOUT_CHUNKS = 4  # the hold-out's largest size, in chunks
 TRAINING, HOLDOUT, REPLACEMENTS = 0, 1, 2  # random streams of a seed
-MAX_SETTLED = 8  # numbers per example; Method.settle() gets no larger columns
+MAX_SETTLED = 16  # numbers per example; Method.settle() gets no larger columns
 NEW = "new_positions"  # in the description of a window
 
 

@@ -184,10 +184,12 @@ class ChatApi:
             raise self._refused(response.status_code, data, response)
         try:
             said = json.loads(data)
-            if isinstance(said.get("error"), dict):
-                code = said["error"].get("code")
+            choice = (said.get("choices") or [{}])[0]
+            if isinstance(failure := said.get("error") or choice.get("error"), dict):
+                code = failure.get("code")
                 raise self._refused(code if isinstance(code, int) else 500, data, response)
-            choice = said["choices"][0]
+            if choice.get("finish_reason") == "error":  # of OpenRouter, in the middle of an answer
+                raise self._refused(500, data, response)
             text = _text(choice["message"].get("content"))
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
             found = f"{host} answered {self._quoted(data)}, which is no chat completion"

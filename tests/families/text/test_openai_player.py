@@ -152,6 +152,8 @@ def ask(server: Server, seconds: float = 5.0) -> str:
     "failure",
     [(429, {}, {"Retry-After": "0.1"}), (500, b"", {}), (503, b"", {}), (200, b"<html>", {}),
      (200, {"choices": []}, {}),
+     (200, {"choices": [{"message": {"content": "I pl"}, "finish_reason": "error"}]}, {}),
+     (200, {"choices": [{"message": {"content": None}, "error": {"code": 502, "message": "overloaded"}}]}, {}),
      (200, {"error": {"code": 502, "message": "overloaded"}}, {}), dropped, cut],
 )  # fmt: skip
 def test_passing_failures_are_tried_again(server: Server, failure: Answer) -> None:

@@ -19,6 +19,13 @@ from pipeline.families.text.game import OVER, SEED, TO_MOVE, TextGame
 from pipeline.families.text.texts import TEXTS
 from pipeline.games.replay import replay_one
 from pipeline.games.specs import parse_game
+from pipeline.gather.command import gather
+from pipeline.gather.config import GatherConfig
+from pipeline.run.matches import read_match
+from pipeline.selfplay.command import selfplay
+from pipeline.selfplay.config import SelfplayConfig
+from pipeline.train.config import InitConfig
+from pipeline.train.init import init
 
 THREE = "text:ThreePlayerTicTacToe-v0"
 
@@ -92,6 +99,11 @@ def test_a_match_swaps_the_seats(tmp_path) -> None:
         promote=False, seed=1,
     )  # fmt: skip
     assert evaluate(config).games_played == 8
+    (folder,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    games = read_match(folder).games
+    for number in range(0, 8, 2):
+        one, other = games[number], games[number + 1]
+        assert one.moves[0] == other.moves[0] and {one.challenger_player, other.challenger_player} == {0, 1}
 
 
 def test_environments_with_different_numbers_of_players() -> None:
@@ -101,3 +113,14 @@ def test_environments_with_different_numbers_of_players() -> None:
         *_, states = random_game(game, seed)
         rewards = game.rewards(states)[0]
         assert np.isnan(rewards).tolist() == [False, False, seed == 0]
+
+
+def test_a_generation_of_nine_players(tmp_path, monkeypatch) -> None:
+    """The rewards of all seats are among the columns that gather's transformations get."""
+    monkeypatch.chdir(tmp_path)
+    game = "text:LiarsDice-v0,players=9,plies=30,prompt=64,reply=4"
+    init(InitConfig(game=game, method="reinforce", network_size="r2", pretraining_steps=0,
+                    new_model=tmp_path / "saved_models/000000-init"))  # fmt: skip
+    selfplay(SelfplayConfig(games=4, seed=1, threads=1, opponents="random=1"))
+    made = gather(GatherConfig(as_many_as_possible=True, positions_per_chunk=2, holdout_fraction=0))
+    assert made.chunks > 0

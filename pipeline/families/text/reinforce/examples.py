@@ -162,9 +162,9 @@ def settle(columns: Columns, config: Options) -> Columns:
         columns["final"].astype(np.float64),
     )  # fmt: skip
     final = finals[game_of, columns["player"]] if len(keys) else np.zeros(0)
-    of_step = apply(stages["step"], final, steps, "step") - final
+    rewards = apply(stages["step"], columns["weight"] * final, steps, "step")
     has_critic = ~np.isnan(columns["value"])
-    advantages = columns["weight"] * final + of_step + columns["baseline"]
+    advantages = rewards + columns["baseline"]
     targets = np.where(has_critic, advantages + columns["value"], np.nan)
     advantages = apply(stages["sampling"], advantages, steps, "sampling")
     return {"advantage": advantages.astype(np.float32), "target": targets.astype(np.float32)}

@@ -79,17 +79,12 @@ class ReinforceObjective(Objective):
     def losses(self, outputs: TokenOutputs, batch: Batch) -> dict[str, Tensor]:
         config, weight = self._config, batch.sample_weight
         of_tokens = {"policy": -self._gain(outputs, batch)[0], "kl": outputs.kl, "entropy": outputs.entropy}
-        terms = {
-            name: (tokens.sum(1) * weight).mean() / config.token_denominator for name, tokens in of_tokens.items()
-        }
+        terms = {name: (tokens.sum(1) * weight).mean() for name, tokens in of_tokens.items()}
         if self._has_critic:
             terms["value"] = ((outputs.value - batch.target).square() * weight).mean() / 2
-        terms["total"] = (
-            terms["policy"]
-            + config.kl_weight * terms["kl"]
-            - config.entropy_weight * terms["entropy"]
-            + (self._value_weight * terms["value"] if self._has_critic else 0.0)
-        )
+        of_answers = terms["policy"] + config.kl_weight * terms["kl"] - config.entropy_weight * terms["entropy"]
+        of_values = self._value_weight * terms["value"] if self._has_critic else 0.0
+        terms["total"] = of_answers / config.token_denominator + of_values
         return terms
 
     def _gain(self, outputs: TokenOutputs, batch: Batch) -> tuple[Tensor, Tensor]:

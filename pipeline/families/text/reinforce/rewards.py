@@ -76,7 +76,8 @@ def win_draw_loss(value: str) -> Final:
     def transform(rewards: Floats, games: Games) -> Floats:
         others = [np.nanmax(np.delete(rewards, player, axis=1), axis=1) for player in range(rewards.shape[1])]
         ahead = np.sign(rewards - np.stack(others, axis=1))
-        return np.where(ahead > 0, win, np.where(ahead < 0, loss, draw))
+        found = np.where(ahead > 0, win, np.where(ahead < 0, loss, draw))
+        return np.where(np.isnan(rewards), np.nan, found)  # a seat that this environment hasn't
 
     return transform
 

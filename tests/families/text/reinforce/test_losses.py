@@ -82,9 +82,8 @@ def test_a_fixed_number_divides_the_sums_over_tokens_whatever_their_lengths() ->
     divided = objective(kl_weight=0.5, entropy_weight=0.1, token_denominator=8.0).losses(said, batch)
     assert set(plain) == {"policy", "kl", "entropy", "total"}
     assert all(abs(term.item()) > 0.01 for term in plain.values())
-    assert {name: term.item() for name, term in divided.items()} == pytest.approx(
-        {name: term.item() / 8 for name, term in plain.items()}
-    )
+    assert divided["total"].item() == pytest.approx(plain["total"].item() / 8)
+    assert all(divided[name] == plain[name] for name in ("policy", "kl", "entropy")), "as they are reported"
 
 
 def test_the_value_loss_has_no_tokens_to_divide() -> None:

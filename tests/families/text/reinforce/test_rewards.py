@@ -58,6 +58,7 @@ THREE = np.array([[2.0, -1, 2], [0, 3, -3], [1, 0, np.nan]])  # the last game's 
     [
         ("win-draw-loss=2:0.5:-1", [[0.5, -1, 0.5], [-1, 2, -1], [2, -1]]),
         ("zero-sum", [[1, -2, 1], [0, 3, -3], [0.5, -0.5]]),
+        ("win-draw-loss=1:0:0,zero-sum", [[-0.0, 0, 0], [-1 / 3, 2 / 3, -1 / 3], [0.5, -0.5]]),
         # Averages: 1, −½, 1, then ½, 1¼, −1, then ¾, 5/8
         ("role-advantage=0.5", [[1, -0.5, 1], [-0.5, 1.75, -2], [0.25, -0.625]]),
     ],
@@ -65,7 +66,7 @@ THREE = np.array([[2.0, -1, 2], [0, 3, -3], [1, 0, np.nan]])  # the last game's 
 def test_final_rewards_of_three_players(text: str, wanted: list[list[float]]) -> None:
     found = apply(parse_stage("final", text), THREE, Games(np.array([0, 0, 1])), "final")
     for one, row in zip(wanted, found, strict=True):
-        assert row[: len(one)] == pytest.approx(np.array(one))
+        assert row[: len(one)] == pytest.approx(np.array(one)) and np.isnan(row[len(one) :]).all()
 
 
 @pytest.mark.parametrize(
@@ -222,6 +223,8 @@ def test_the_three_stages_follow_each_other() -> None:
     with_critic = settle(columns | {"value": np.full(6, 0.5), "baseline": np.full(6, -0.25)}, GatherConfig())
     raw = np.array([1, -1, 0.5, -1, -1, 1])
     assert with_critic["advantage"] == pytest.approx(raw - 0.25) and with_critic["target"] == pytest.approx(raw + 0.25)
+    scaled = settle(columns, GatherConfig(step_rewards=f"{OWN}:scale=0.2"))  # of the discounted reward
+    assert scaled["advantage"] == pytest.approx(0.2 * raw)
 
 
 def test_steps_of_a_player_in_a_game_are_a_trajectory() -> None:
