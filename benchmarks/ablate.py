@@ -61,6 +61,7 @@ from scipy import stats
 
 from benchmarks.loop_clock import CLOCK, Clock, start, stop
 from benchmarks.measuring import (
+    MEASURED,
     Measurement,
     champion,
     champions,
@@ -343,7 +344,7 @@ def meetings(runs: int, opponents: int) -> list[tuple[int, int]]:
 
 def play_all(plan: Plan, folder: Path, progress: Progress) -> Measurement:
     """Play the matches between the last champions."""
-    measurement = measurement_of(folder / plan.arms[-1].folder, progress, folder / "measured")
+    measurement = measurement_of(folder / plan.arms[-1].folder, progress, folder / MEASURED)
     players = [last_player(folder / arm.folder, plan.readouts) for arm in plan.arms]
     for one, other in meetings(len(players), plan.opponents):
         progress.say(str(measurement.play(players[one], players[other], plan.games)))

@@ -117,14 +117,15 @@ def model_chooses(path: Path, plies: int) -> Choose:
 
 
 def engine_chooses(name: str) -> Choose:
-    """name: pubeval, gnubg or gnubg:PLIES. Raises UsageError if gnubg-nn isn't installed."""
+    """name: pubeval, gnubg or gnubg:PLIES. Raises UsageError for another name, or if gnubg-nn isn't installed."""
+    kind, colon, plies = name.partition(":")
+    if colon and not (kind == "gnubg" and plies in ("0", "1", "2")):
+        raise UsageError(f"{name}: wanted pubeval, gnubg, or gnubg:PLIES with 0 to 2 plies")
     try:
         import gnubg_nn
     except ModuleNotFoundError as error:
         wanted = "python -m pip install -c constraints.txt gnubg-nn"
         raise UsageError(f"{name} needs the package gnubg-nn; {wanted}") from error
-
-    kind, _, plies = name.partition(":")
 
     def turn(board: list[list[int]], high: int, low: int) -> list[tuple[int, int]]:
         if kind == "pubeval":  # source and target in turn, counted from 0
@@ -166,8 +167,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="a model's folder, pubeval or gnubg:PLIES")
     parser.add_argument("--opponent", default="pubeval", help="the same")
-    parser.add_argument("--plies", type=int, default=0, help="lookahead of the model")
-    parser.add_argument("--opponent-plies", type=int, default=0, help="lookahead of an opponent that is a model")
+    parser.add_argument("--plies", type=int, choices=(0, 1, 2), default=0, help="lookahead of the model")
+    parser.add_argument("--opponent-plies", type=int, choices=(0, 1, 2), default=0, help="of an opposing model")
     parser.add_argument("--games", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()

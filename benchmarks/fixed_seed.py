@@ -476,7 +476,12 @@ def main() -> None:
         parser.error(f"--checkout {checkout}: it has no main.py; wanted the root of a checkout")
     if folder.exists() and any(folder.iterdir()):
         parser.error(f"{folder}: it isn't empty; wanted a new folder")
-    earlier = json.loads(options.compare.read_text()) if options.compare else None
+    earlier = None
+    if options.compare:
+        try:
+            earlier = json.loads(options.compare.read_text())
+        except (OSError, ValueError) as error:
+            parser.error(f"--compare {options.compare}: {error}; wanted digests.json of an earlier folder")
     if hasattr(os, "sched_setaffinity"):  # train divides a batch among the cores that it has
         cores = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cores[os.getpid() % len(cores)]})
@@ -491,8 +496,8 @@ def main() -> None:
         runs[name] = digests_of(parts)
         shown = "  ".join(f"{part} {whole(runs[name][part])}" for part in PARTS)
         print(f"{name:12}  {shown}  {time.monotonic() - begin:.0f} s", flush=True)
-    found = {"machine": machine(), "runs": runs}
-    (folder / "digests.json").write_text(json.dumps(found, indent=1) + "\n")
+        found = {"machine": machine(), "runs": runs}
+        (folder / "digests.json").write_text(json.dumps(found, indent=1) + "\n")  # after each run: the next may fail
     if earlier is None:
         return
 

@@ -16,8 +16,9 @@
 
 --minutes is the time of the whole plan. A part that takes the time of later ones is stopped, and one for which too
 little is left isn't begun. FOLDER/plan.md, written after each part, has every part's output and seconds, how busy the
-processor and the GPU were, and what wasn't reached. The same command again goes on with the parts that aren't done; the
-run in FOLDER/run then trains on. --device cpu makes the same plan in small on a processor, to see that it works.
+processor and the GPU were, and what wasn't reached. The same command again goes on with the parts that aren't done. If
+the run in FOLDER/run then trains on, its champion's matches are played again. Exit code 1: a part failed. --device cpu
+makes the same plan in small on a processor, to see that it works.
 
 **table** prints one line per board, network and batch: evaluations/s of the bare network with self-play's batches and
 threads; evaluations/s of self-play and their share of the former (goal: 0.80); training samples/s from chunks and their
@@ -40,7 +41,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime
@@ -70,7 +71,7 @@ RECORD, REPORT, RUN = "plan.json", "plan.md", "run"
 TAIL = 40  # lines of a part's output in the report
 MARGIN = 5.0  # seconds that ending a part may take
 LAST_GENERATION = 0.12  # of a loop's time, by which it may end later than asked
-DONE, NOT_REACHED = "done", "not reached"
+DONE, FAILED, NOT_REACHED = "done", "failed", "not reached"
 # That the parts are expected to take; of the loop, the fewest that are worth it.
 SECONDS = {
     "tests": 60.0, "table": 150.0, "mugo": 30.0, "pgx": 60.0, "language": 90.0, "loop": 120.0, "match": 45.0,
@@ -137,6 +138,7 @@ class Part:
     missing   why it can't run here; "": it can
     run       the folder of the run that it trains on, in all the time that the other parts leave; then {minutes} in the
               command stands for the run's time
+    judges    whether it plays with that run's champion: if the run goes on, it is to be played again
     """
 
     name: str
@@ -144,6 +146,7 @@ class Part:
     seconds: float
     missing: str = ""
     run: Path | None = None
+    judges: bool = False
 
 
 @dataclass(frozen=True)
@@ -197,7 +200,14 @@ def parts(folder: Path, device: str) -> list[Part]:
         "gnugo": "" if engine else "GNU Go isn't installed",
     }
     return [
-        Part(name, command, seconds[name], missing.get(name, ""), run if name == "loop" else None)
+        Part(
+            name,
+            command,
+            seconds[name],
+            missing.get(name, ""),
+            run=run if name == "loop" else None,
+            judges=command[: len(match)] == match,
+        )
         for name, command in commands.items()
     ]
 
@@ -207,17 +217,23 @@ def _not_installed(*packages: str) -> str:
     return f"not installed: {', '.join(missing)}" if missing else ""
 
 
-def run_plan(plan: Sequence[Part], folder: Path, minutes: float, say: Callable[[str], None]) -> None:
-    """Run the parts that aren't done, one after another. Every part's outcome is kept in the folder."""
+def run_plan(
+    plan: Sequence[Part], folder: Path, minutes: float, say: Callable[[str], None], only: Collection[str] | None = None
+) -> bool:
+    """Run the parts that aren't done, one after another. Returns whether none failed.
+
+    only: the names of those that are run; None: all. The outcomes of all parts are kept in the folder.
+    """
     end = time.monotonic() + 60 * minutes
     atomic.make_folder(folder)
     record = folder / RECORD
     known = atomic.read_json(record, "the outcomes of a plan") if record.exists() else {}
     found = {part.name: Outcome(**known[part.name]) if part.name in known else Outcome(NOT_REACHED) for part in plan}
-    for number, part in enumerate(plan):
+    asked = [part for part in plan if only is None or part.name in only]
+    for number, part in enumerate(asked):
         if found[part.name].state == DONE:
             continue
-        later = [one for one in plan[number + 1 :] if not one.missing and found[one.name].state != DONE]
+        later = [one for one in asked[number + 1 :] if not one.missing and found[one.name].state != DONE]
         left = end - time.monotonic() - MARGIN
         limit = max(part.seconds, left - sum(one.seconds + MARGIN for one in later))
         if part.missing:
@@ -226,10 +242,13 @@ def run_plan(plan: Sequence[Part], folder: Path, minutes: float, say: Callable[[
             found[part.name] = Outcome(f"{NOT_REACHED}: {max(left, 0):.0f} s left, {part.seconds:.0f} wanted")
         else:
             say(f"{part.name}: {'' if part.run else 'at most '}{limit:.0f} s")
+            if part.run:
+                found |= {one.name: Outcome(NOT_REACHED) for one in plan if one.judges}
             found[part.name] = _measured(part, folder, limit)
         say(f"{part.name}: {found[part.name].state}")
         atomic.write_json(record, {name: asdict(outcome) for name, outcome in found.items()}, indent=1)
         atomic.write_text(folder / REPORT, report(folder, plan, found))
+    return not any(found[part.name].state.startswith(FAILED) for part in asked)
 
 
 def _measured(part: Part, folder: Path, limit: float) -> Outcome:
@@ -247,7 +266,7 @@ def _measured(part: Part, folder: Path, limit: float) -> Outcome:
         with child(command, cores, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT) as process:
             try:
                 code = process.wait(limit)
-                state = DONE if code == 0 else f"failed with exit code {code}"
+                state = DONE if code == 0 else f"{FAILED} with exit code {code}"
             except subprocess.TimeoutExpired:
                 state = f"stopped after {limit:.0f} s"
     seconds = time.monotonic() - begun
@@ -364,9 +383,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         one.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     given = parser.parse_args(arguments)
     if given.command == "plan":
-        plan = [part for part in parts(given.folder.resolve(), given.device) if part.name in given.parts]
+        plan = parts(given.folder.resolve(), given.device)
         if given.dry_run:
-            print(dry_run(plan, given.minutes))
+            print(dry_run([part for part in plan if part.name in given.parts], given.minutes))
             return
     if given.device == "cuda" and not torch.cuda.is_available():
         raise SystemExit("benchmarks.gpu: torch finds no CUDA device; --device cpu measures the processor")
@@ -374,8 +393,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if given.command == "table":
             table(given)
             return
-        run_plan(plan, given.folder, given.minutes, lambda text: print(text, flush=True))
+        fine = run_plan(plan, given.folder, given.minutes, lambda text: print(text, flush=True), given.parts)
         print(given.folder / REPORT)
+    if not fine:
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

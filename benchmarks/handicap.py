@@ -17,7 +17,6 @@ Source: Venzon and Moolgavkar 1988, "A method for computing profile-likelihood-b
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
+from scipy.special import expit
 
 from pipeline.matches.statistics import Score
 from pipeline.phrases import counted
@@ -145,7 +145,7 @@ def _profile(levels: Sequence[Level], half: float) -> float:
         found = 0.0
         for level in levels:
             away = half - level.amount
-            found += (level.score.half_points / 2 - level.score.games / (1 + math.exp(-slope * away))) * away
+            found += (level.score.half_points / 2 - level.score.games * expit(slope * away)) * away
         return found
 
     if derivative(STEEPEST) >= 0:

@@ -9,9 +9,9 @@ Makes the model with random weights: nothing is downloaded. Prints one line per 
     train       tokens/s (prompts and answers) of training steps of REINFORCE: forward and backward pass, update
 
 with the largest memory that was in use: of the GPU's by torch, otherwise of the process. Both generators sample at
-temperature 1 and have the adapter. A random model hardly ever writes an end token, so answers have the full length; the
-head says how many tokens were really written. On a GPU weights are bfloat16, as real ones are stored; on a processor
-float32. --tiny is a model of two layers, to see that everything runs. Needs the extra `text`.
+temperature 1 and have the adapter. A random model hardly ever writes an end token, so answers have the full length. On
+a GPU weights are bfloat16, as real ones are stored; on a processor float32. --tiny is a model of two layers, to see
+that everything runs. Needs the extra `text`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from benchmarks.strength import ending
 from pipeline.families.text.language.adapters import LoraShape, last_part, layers_of, new_adapter
 from pipeline.families.text.language.base_model import (
     Base,
@@ -191,6 +192,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if not torch.cuda.is_available():
             raise SystemExit("benchmarks.language: torch finds no CUDA device; --device cpu measures the processor")
         where = torch.cuda.get_device_name()
+    with ending(parser):
+        show(given, where)
+
+
+def show(given: argparse.Namespace, where: str) -> None:
     every = measurements(given)
     print(f"# {where}, torch {torch.__version__}, transformers {transformers_package().__version__}")
     print(

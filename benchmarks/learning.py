@@ -42,6 +42,7 @@ from pipeline.train.trainer import Trainer
 METHOD = AlphaZero()
 MEASURED = 4_096  # held-out positions to measure on
 PARTS = 6
+NOT_READ = ("epochs", "max_samples_per_position", "priority_exponent", "priority_correction", "priority_floor")
 DECAY = 0.3  # the last share of the steps, over which the learning rate falls
 
 
@@ -136,6 +137,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with ending(parser), tempfile.TemporaryDirectory(prefix="mugo-learning-") as name, ConsoleProgress() as progress:
         base = make_config(TrainConfig, "train", options.preset)
         configs = {text: changed(base, text) for text in options.settings}
+        for text, config in configs.items():
+            if unread := [name for name in NOT_READ if getattr(config, name) != getattr(base, name)]:
+                found = f"{text!r}: {', '.join(unread)} without effect here"
+                raise UsageError(f"{found}: one pass over evenly drawn samples")
+        if base.priority_exponent:
+            progress.warn(f"{options.preset} samples by priority; here all positions are sampled alike")
         start = make_config(InitConfig, "init", options.preset)
         chunks = make_chunks(options.games, options.preset, options.positions, options.samples, Path(name), progress)
         game = game_of(chunks)

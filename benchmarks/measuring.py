@@ -31,6 +31,8 @@ from pipeline.search.options import SearchOptions
 GNUGO_LEVELS = (1, 5, 10)
 GNUGO = "{program} --mode gtp --level {level} --never-resign --chinese-rules --capture-all-dead --positional-superko"
 SETTINGS = "strength.json"  # in a run's folder: its settings
+MEASURED = "measured"  # the folder of a run's matches
+TERMS = (*SearchOptions.model_fields, "opening_plies")  # what matches take from a preset's evaluate section
 OPENINGS = Path(__file__).parent / "openings"  # neutral openings, a file per game
 PLACING_PAIRS = 8  # pairs of games between choices of the next opponent; 4 games take as long as 16
 EARLIER = 3  # how many previously measured champions a champion meets
@@ -214,13 +216,14 @@ def refuse_too_many(found: str, games: int, game_spec: str) -> None:
 def measurement_of(run: Path, progress: Progress, folder: Path | None = None) -> Measurement:
     """A measurement of a run's game, in `folder` or RUN/measured.
 
-    Searches are those of the evaluate section of RUN/preset.yaml, or the defaults without that file. Openings are
-    neutral if the game has a file of them, else sampled by the players and as long as evaluate's.
+    Searches are those of the evaluate section of RUN/preset.yaml, or the defaults without that file; in decided
+    positions they always look for the margin, too, as in play. Openings are neutral if the game has a file of them,
+    else sampled by the players and as long as evaluate's.
     """
     preset = run / "preset.yaml"  # of the runs of strength and ablate
     lines = read_preset(str(preset)).get("evaluate", {}) if preset.exists() else {}
-    terms = {name: lines[name] for name in [*SearchOptions.model_fields, "opening_plies"] if name in lines}
-    return measurement_with(terms, champion(run), folder or run / "measured", progress)
+    terms = {name: lines[name] for name in TERMS if name in lines}
+    return measurement_with(terms, champion(run), folder or run / MEASURED, progress)
 
 
 def measurement_with(

@@ -13,6 +13,7 @@ import itertools
 
 import numpy as np
 
+from benchmarks.strength import ending
 from pipeline.errors import MuGoError
 from pipeline.games.specs import parse_game
 from pipeline.networks.architecture import KNOWN_SIZES, Architecture, random_weights
@@ -29,9 +30,13 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", default=list(KNOWN_SIZES), help="network sizes")
     parser.add_argument("--backends", nargs="+", default=["openvino", "int8", "torch"], help="inference engines")
     arguments = parser.parse_args()
+    with ending(parser):
+        measure(arguments)
+
+
+def measure(arguments: argparse.Namespace) -> None:
     game = parse_game(arguments.game)
     planes = calibration_positions(game)
-
     print(f"{'size':8} {'engine':10} " + " ".join(f"{f'{threads} x {batch}':>12}" for batch, threads in BATCHES))
     for size, backend in itertools.product(arguments.sizes, arguments.backends):
         architecture = Architecture.for_game(size, game)

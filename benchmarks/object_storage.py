@@ -4,13 +4,14 @@
 
 Runs the loop's four stages for some generations in this process, once in a folder and once on a bucket of moto's server
 on this machine, which answers after a delay. Prints one line per command: seconds in the folder and on the bucket,
-requests by kind, and bytes. Takes a minute. Needs the extra `test`. The server uses some milliseconds of the same cores
-per request, which a real one doesn't.
+requests, and bytes. Takes a minute. Needs the extra `test`. The server uses some milliseconds of the same cores per
+request, which a real one doesn't.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import subprocess
 import sys
@@ -88,6 +89,8 @@ def main() -> None:
     parser.add_argument("--milliseconds", type=float, default=20.0, help="delay of each of the store's answers")
     parser.add_argument("--games", type=int, default=200, help="self-play games per generation")
     options = parser.parse_args()
+    if importlib.util.find_spec("moto") is None:
+        parser.error("needs the package moto: pip install '.[test]'")
     server = subprocess.Popen(
         [sys.executable, "-c", SERVER, str(options.milliseconds / 1000)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )

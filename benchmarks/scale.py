@@ -33,10 +33,11 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.strength import ending
 from pipeline.bench.command import write_random_games
 from pipeline.evaluate.promotion import Rule, stored, summarise
 from pipeline.games.specs import parse_game
-from pipeline.run import layout, packs
+from pipeline.run import atomic, layout, packs
 from pipeline.run.matches import (
     KeptResults,
     MatchGame,
@@ -46,7 +47,7 @@ from pipeline.run.matches import (
     read_results,
     write_summary,
 )
-from pipeline.run.models import newest_number, read_info
+from pipeline.run.models import read_info
 from pipeline.run.shards import RunNumbers, compress, decompress, newest_shards, read_shard
 from pipeline.train.config import InitConfig, TrainConfig
 from pipeline.train.init import init
@@ -66,6 +67,7 @@ BEGUN = datetime(2024, 1, 1, tzinfo=UTC)
 GENERATION = timedelta(minutes=10)
 MOST_LINKS = 30_000  # file systems allow about twice as many
 MATCHES = "data/evaluate/"
+GROWN = ".grown.json"  # its size in games, once it has been grown to it
 CREATED = "2024-01-01T00:00:00+00:00"
 
 # Counts, in a child process, the interpreter's audit events for paths inside the run.
@@ -422,7 +424,7 @@ def commands(window: int) -> Iterator[tuple[str, list[str]]]:
     yield "compact", ["compact"]
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sizes", default="1000,10000,100000,1000000,10000000")
@@ -434,23 +436,33 @@ def main() -> None:
     parser.add_argument("--prefix", default="", help="run commands with this prefix, e.g. 'taskset -c 1'")
     parser.add_argument("--pruned", action="store_true", help="prune before each measurement")
     parser.add_argument("--keep", action="store_true", help="don't remove the folder")
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     run, measuring = given.folder.resolve(), Measuring(given)
     if run.exists():
-        measuring.measure(run, newest_number(run / layout.SAVED_MODELS) * GENERATION_SHARDS * SHARD_GAMES)
+        if not (run / GROWN).exists():
+            parser.error(f"{run}: there, and not grown to its size by an earlier call with --keep; wanted a new folder")
+        with ending(parser):
+            measuring.measure(run, atomic.read_json(run / GROWN, "the size of a grown run")["games"])
         return
+    with ending(parser):
+        grow_and_measure(run, given, measuring)
+
+
+def grow_and_measure(run: Path, given: argparse.Namespace, measuring: Measuring) -> None:
     try:
         grown = GrowingRun(run, given.window)
         for size in map(int, given.sizes.split(",")):
             begun = time.monotonic()
+            (run / GROWN).unlink(missing_ok=True)
             grown.grow(size)
+            atomic.write_json(run / GROWN, {"games": size})
             print(
                 f"# {size:,} games, {grown.generations:,} models: made in {time.monotonic() - begun:.0f} s", flush=True
             )
             measuring.measure(run, size)
     finally:
         if not given.keep:
-            shutil.rmtree(run)
+            shutil.rmtree(run, ignore_errors=True)
 
 
 class Measuring:

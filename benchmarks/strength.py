@@ -56,13 +56,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from matplotlib.figure import Figure
 
 from benchmarks.handicap import Estimate, Level, Spread, amount_of, estimate
 from benchmarks.loop_clock import CLOCK, Clock, run_loop, stopped_by_signals
 from benchmarks.measuring import (
     EARLIER,
+    MEASURED,
     SETTINGS,
+    TERMS,
     Measurement,
     Result,
     anchors,
@@ -114,7 +115,7 @@ LABEL_HEIGHT = 0.035  # share of the panel's height
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a run, which must stay the same when it is resumed.
+    """The settings of a run, which must stay the same when it is resumed; anchors only once something is measured.
 
     changes: ``stage.line=value``; overlap: whether self-play runs beside all other stages.
     """
@@ -173,15 +174,16 @@ def changed_preset(name: str, changes: Sequence[str], seed: int) -> dict[str, di
 
 
 def prepare(run: Path, settings: Settings) -> Path:
-    """The path of the run's preset; writes it when the run begins. Raises UsageError if the run has other settings."""
+    """The path of the run's preset; writes it when the run begins. Raises UsageError if it has other settings."""
     atomic.make_folder(run)
     wanted, path = json.loads(json.dumps(asdict(settings))), run / SETTINGS
     if path.exists():
         found = atomic.read_json(path, "the settings of a run")
-        if found != wanted:
-            keys = sorted(wanted.keys() | found.keys())
-            different = ", ".join(f"{key} {found.get(key)!r}" for key in keys if found.get(key) != wanted.get(key))
+        keys = sorted((wanted.keys() | found.keys()) - {"anchors"})  # engines may have been installed since
+        if different := ", ".join(f"{key} {found.get(key)!r}" for key in keys if found.get(key) != wanted.get(key)):
             raise UsageError(f"{run}: begun with {different}; continue with that, or choose another folder")
+        if found != wanted and not (run / MEASURED).exists():  # else its matches were played with those it began with
+            atomic.write_json(path, wanted, indent=1)
         return run / "preset.yaml"
     preset = run / "preset.yaml"
     write_preset(preset, changed_preset(settings.preset, settings.changes, settings.seed))
@@ -190,7 +192,10 @@ def prepare(run: Path, settings: Settings) -> Path:
 
 
 def write_preset(path: Path, sections: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raises UsageError for a wrong line, before the stage that would find it."""
+    """Raises UsageError for a wrong line, before the stage or the measurement that would find it."""
+    for name in TERMS:
+        if isinstance(sections.get("evaluate", {}).get(name), list):
+            raise UsageError(f"evaluate.{name}: found a schedule; wanted one value, as all matches are played alike")
     atomic.write_text(path, yaml.safe_dump(sections, sort_keys=False))
     for stage in sections:
         make_config(COMMANDS[stage].config, stage, str(path))
@@ -380,6 +385,8 @@ def draw(curves: Sequence[Mapping[str, Any]], path: Path) -> None:
                 )
         if list(curve["anchors"])[-1:] != list(curves[0]["anchors"])[-1:]:
             raise UsageError(f"{curve['run']} and {curves[0]['run']} count Elo from different anchors")
+    from matplotlib.figure import Figure  # the other tools import this module, and draw nothing
+
     figure = Figure(figsize=(11, 4.2), layout="constrained")
     panels = figure.subplots(1, len(AXES), sharey=True)
     for panel, (key, (label, unit)) in zip(panels, AXES.items(), strict=True):
@@ -431,6 +438,8 @@ def run_command(options: argparse.Namespace, progress: Progress) -> None:
     atomic.make_folder(options.run)
     with atomic.file_lock(options.run / SETTINGS, wait=False):
         preset = prepare(options.run, settings)
+        if not options.train_only:
+            known_anchors(options.run, parse_game(game).spec)
         clock = train(options.run, preset, options.minutes, options.cores, options.overlap)
         if options.train_only:
             return
@@ -457,17 +466,20 @@ def handicap_command(options: argparse.Namespace, progress: Progress) -> None:
     found = []
     for one in options.player:
         if has_champion(one):
-            asked, model = last_player(one, options.readouts), champion(one)
-            measurement = measurement_of(one, progress, options.output)
+            model, named_after_run = champion(one), last_player(one, options.readouts)
+            # In the run's own folder by its own name, so that the games that `run` has played there count.
+            asked = named_after_run if options.output else player(model, options.readouts)
+            shown, measurement = name_of(named_after_run), measurement_of(one, progress, options.output)
         elif options.output is None:
             raise UsageError(f"handicap {one}: a model, not a run; wanted --output FOLDER for its matches")
         else:
             model = resolve_champion(one)
             asked = player(model, options.readouts)
+            shown = name_of(asked)
             measurement = measurement_with({}, model, options.output, progress)
         games = dict.fromkeys(sorted(set(options.stones)), options.games)
         found.append(handicap(measurement, asked, opponent, games, progress))
-        print(half_of_the_points(name_of(asked), name_of(opponent), found[-1]))
+        print(half_of_the_points(shown, name_of(opponent), found[-1]))
     if len(found) > 1:
         print(spread_of_handicaps(found))
 
@@ -478,7 +490,7 @@ def komi_command(options: argparse.Namespace, progress: Progress) -> None:
     for one in options.player:
         is_run = has_champion(one)
         model = champion(one) if is_run else resolve_champion(one)
-        folder = options.output or (one / "measured" if is_run else None)
+        folder = options.output or (one / MEASURED if is_run else None)
         if folder is None:
             raise UsageError(f"komi {one}: a model, not a run; wanted --output FOLDER for its matches")
         home = parse_game(read_info(model).game)

@@ -9,6 +9,7 @@ environments that share it, each with the number of its sizes and (if both games
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -156,9 +157,15 @@ def main() -> None:
     if part in (["--play"], ["--replay"]):
         answer(part[0].removeprefix("--"), names)
         return
-    from textarena.envs.registration import ENV_REGISTRY
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="environments [default: all]")
+    given = parser.parse_args()
+    try:
+        from textarena.envs.registration import ENV_REGISTRY
+    except ModuleNotFoundError:
+        parser.error("needs the package textarena: pip install '.[text]'")
 
-    names = sys.argv[1:] or [one for one in ENV_REGISTRY if not one.endswith(TEXTARENA_FORMS)]
+    names = given.names or [one for one in ENV_REGISTRY if not one.endswith(TEXTARENA_FORMS)]
     found = run("play", names, {})
     played = [name for name in names if "games" in found[name]]
     print("\n".join(table(found | run("replay", played, found))))

@@ -5,7 +5,7 @@
 
 Each argument changes some settings of --base, which are the defaults unless you give others; `main.py evaluate --help`
 lists the settings. The changed player meets the base player, each opening with both colours. Prints one line per
-argument: the score, its share and the Elo difference with 95 % intervals. 400 games take minutes.
+argument: the score, its share and the Elo difference with 95 % intervals, from pairs of games. 400 games take minutes.
 
 The best of many settings is partly luck, so play the winner again with another --seed. The settings that win belong in
 the selfplay or evaluate section of a preset. The second command asks what int8 costs at equal readouts.
@@ -14,6 +14,7 @@ the selfplay or evaluate section of a preset. The second command asks what int8 
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -30,15 +31,17 @@ from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
 from pipeline.machine import available_cores
 from pipeline.matches.openings import make_openings
-from pipeline.matches.statistics import Score, elo_interval, score_of, wilson_interval
+from pipeline.matches.statistics import PairPoints, elo_of_share, pair_points, score_of, wilson_interval
+from pipeline.methods.alphazero.method import AlphaZero
 from pipeline.networks.inference import Evaluator
 from pipeline.options import Options
-from pipeline.players.loading import load_evaluators
+from pipeline.players.loading import load_with_margins
 from pipeline.players.player import RESIGN, Decisions
 from pipeline.players.searching import SearchPlayer
 from pipeline.presets import make_config
 from pipeline.progress import Progress
 from pipeline.reports.progress_bars import ConsoleProgress
+from pipeline.run.matches import MatchGame
 from pipeline.run.models import read_model, resolve_champion
 from pipeline.search.options import SearchOptions
 
@@ -49,8 +52,8 @@ C = TypeVar("C", bound=Options)
 class ResigningPlayer(SearchPlayer):
     """Resigns when its search values the position below -resign, which halves the length of most games."""
 
-    def __init__(self, resign: float, *arguments: Any) -> None:
-        super().__init__(*arguments)
+    def __init__(self, resign: float, game: Game, rows: int, evaluate: Evaluator, *more: Any) -> None:
+        super().__init__(game, rows, evaluate, *more, margins=getattr(evaluate, "margins", None))
         self._resign = resign
 
     def step(self) -> Decisions:
@@ -68,24 +71,27 @@ def meet(
     opening_plies: int = OPENING_PLIES,
     seed: int = 0,
     resign: float | None = None,
-) -> Score:
-    """The first player's score. evaluators: one per thread and player; games: even; resign: see ResigningPlayer."""
+) -> list[MatchGame]:
+    """A whole match. evaluators: one per thread and player; games: even; resign: see ResigningPlayer."""
     plies = min(opening_plies, game.max_plies - 1)
     openings = make_openings(game, [one[0] for one in evaluators], games // 2, plies, seed, ROWS)
-    make = SearchPlayer if resign is None else partial(ResigningPlayer, resign)
+    make = AlphaZero().player if resign is None else partial(ResigningPlayer, resign)
     one, other = (searching(each, readouts, search, make) for each, search in zip(evaluators, searches, strict=True))
     progress.start("match", games, "games")
     found = play_match(game, (one, other), openings, range(games), len(evaluators[0]), ROWS, progress=progress)
     progress.finish()
     if len(found) < games:
         raise MuGoError(f"{games - len(found)} of {games} games failed")
-    return score_of(found.values())
+    return list(found.values())
 
 
-def described(score: Score) -> str:
-    """Games, share and Elo with their 95 % intervals."""
+def described(games: Sequence[MatchGame]) -> str:
+    """The first player's score, share and Elo with their 95 % intervals."""
+    score, pairs = score_of(games), PairPoints.of(pair_points(games))
     low, high = wilson_interval(score)
-    below, elo, above = elo_interval(score)
+    if 0 < pairs.deviation < math.inf:  # pairs of nearly equal players are mostly 1-1, which makes it much narrower
+        low, high = (min(max((1 + end) / 2, 0.0), 1.0) for end in pairs.interval())
+    below, elo, above = map(elo_of_share, (low, score.share, high))
     return (
         f"{score.wins} won, {score.draws} drawn, {score.losses} lost: {score.share:.1%} ({low:.1%} to {high:.1%}), "
         f"{elo:+.0f} Elo ({below:+.0f} to {above:+.0f})"
@@ -130,7 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             model = read_model(resolve_champion(options.model))
             game = parse_game(model.info.game)
             backends = (options.backend, options.base_backend or options.backend)
-            loaded = {name: load_evaluators(model, ROWS, available_cores(), name, progress) for name in set(backends)}
+            loaded = {name: load_with_margins(model, ROWS, available_cores(), name, progress) for name in set(backends)}
             evaluators = [loaded[name] for name in backends]
             for text, search in players.items():
                 terms = (options.games, options.readouts, progress, options.opening_plies, options.seed, options.resign)

@@ -92,6 +92,22 @@ def test_the_same_plan_again_goes_on(tmp_path: Path) -> None:
     assert (tmp_path / "count").read_text() == "xxx"
 
 
+def test_single_parts_leave_the_outcomes_of_the_others(tmp_path: Path) -> None:
+    """Except of the matches of a run that goes on: its champion is another one then."""
+    folder, counted = tmp_path / "plan", f"open({str(tmp_path / 'count')!r}, 'a').write('x')"
+    loop = Part("loop", [sys.executable, "-c", "raise SystemExit(1)", "{minutes}"], 1, run=tmp_path / "run")
+    match = Part("match", [sys.executable, "-c", counted], 1, judges=True)
+    plan = [python("table", counted), loop, match]
+    assert not run_plan(plan, folder, 1, lambda _: None)
+    assert run_plan(plan, folder, 1, lambda _: None, only=["table"])
+    assert outcomes(folder) == {"table": gpu.DONE, "loop": "failed with exit code 1", "match": gpu.DONE}
+    assert "| match | done |" in (folder / gpu.REPORT).read_text()
+    assert not run_plan(plan, folder, 1, lambda _: None, only=["loop"])
+    assert outcomes(folder)["match"] == gpu.NOT_REACHED
+    run_plan(plan, folder, 1, lambda _: None)
+    assert (tmp_path / "count").read_text() == "xxx" and outcomes(folder)["match"] == gpu.DONE
+
+
 def test_a_loop_gets_the_time_that_the_others_leave(tmp_path: Path) -> None:
     loop = Part("loop", [sys.executable, "-c", "import sys; print(sys.argv[1])", "{minutes}"], 5, run=tmp_path / "run")
     run_plan([loop, python("after", "pass", 60)], tmp_path / "plan", 10, lambda _: None)

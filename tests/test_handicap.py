@@ -55,6 +55,12 @@ def test_where_half_of_the_points_are(rows, half, ends, side) -> None:
     assert Estimate.from_json(found.as_json()) == found
 
 
+def test_wide_ranges_of_komi_have_an_interval() -> None:
+    levels = [Level(points, Score(won, 0, 200 - won)) for points, won in ((-45, 199), (0, 101), (45, 2))]
+    found = estimate(levels, "points of komi")
+    assert found.half is not None and abs(found.half) < 5 and found.low is not None and found.high is not None
+
+
 def test_a_level_without_games_says_nothing() -> None:
     rows = [(2, 30, 0, 10), (3, 10, 0, 30)]
     assert estimate(levels_of(*rows, (4, 0, 0, 0))) == estimate(levels_of(*rows))

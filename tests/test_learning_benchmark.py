@@ -55,6 +55,7 @@ def test_without_games_to_measure_on_nothing_is_trained(
     [
         (["optimiser=muon"], "NAME=VALUE, NAME one of", 2),
         (["optimizer=sgd"], "one of adam, muon", 2),
+        (["priority_exponent=0.5"], "priority_exponent without effect here", 2),
         (["optimizer=adam", "--samples", "0"], "--samples 0: wanted at least 1", 2),
         (["optimizer=adam", "--games", "nowhere"], "nowhere", 75),
     ],

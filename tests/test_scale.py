@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import scale
 from benchmarks.scale import GENERATION_SHARDS, LABEL, MATCHES, SHARD_GAMES, GrowingRun
 from pipeline.errors import NotYet
 from pipeline.evaluate.command import evaluate
@@ -191,3 +192,12 @@ def unpack(generation: int) -> Path:
     pack.meta.unlink()
     pack.path.unlink()
     return place
+
+
+def test_a_folder_that_it_has_not_made_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It plays games in its run, and prunes it."""
+    (tmp_path / "data").mkdir()
+    with pytest.raises(SystemExit) as stopped:
+        scale.main([str(tmp_path), "--pruned"])
+    assert stopped.value.code == 2 and "wanted a new folder" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.rglob("*")] == ["data"]

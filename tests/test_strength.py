@@ -89,6 +89,12 @@ def test_a_wrong_change_is_refused(change: str) -> None:
         strength.changed_preset("go9-tour", [change], 0)
 
 
+def test_a_schedule_is_no_setting_of_a_measurement(tmp_path: Path) -> None:
+    change = "evaluate.opening_plies=[{until: 5, value: 2}, {until: 6, value: 4}]"
+    with pytest.raises(UsageError, match="opening_plies: found a schedule"):
+        strength.prepare(tmp_path, strength.Settings("tictactoe", (change,), seed=0, cores=1, anchors=("random",)))
+
+
 def test_a_run_is_not_resumed_with_other_settings(tmp_path: Path) -> None:
     settings = strength.Settings("tictactoe", ("selfplay.games=7",), seed=0, cores=1, anchors=("random", "heuristic"))
     preset = strength.prepare(tmp_path / "run", settings)
@@ -99,6 +105,17 @@ def test_a_run_is_not_resumed_with_other_settings(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="wanted at least 1"):
         strength.prepare(tmp_path / "other", replace(settings, changes=("selfplay.games=0",)))
     assert not (tmp_path / "other" / "strength.json").exists()
+
+
+def test_an_engine_installed_later_counts_until_something_is_measured(tmp_path: Path) -> None:
+    without = strength.Settings("tictactoe", (), seed=0, cores=1, anchors=("random", "heuristic"))
+    preset = strength.prepare(tmp_path, without)
+    more = replace(without, anchors=("random", "heuristic", "gnugo-10"))
+    assert strength.prepare(tmp_path, more) == preset
+    assert json.loads((tmp_path / "strength.json").read_text())["anchors"] == ["random", "heuristic", "gnugo-10"]
+    (tmp_path / "measured").mkdir()
+    assert strength.prepare(tmp_path, without) == preset
+    assert json.loads((tmp_path / "strength.json").read_text())["anchors"] == ["random", "heuristic", "gnugo-10"]
 
 
 def test_anchors_side_by_side_share_a_label() -> None:
@@ -210,7 +227,7 @@ def test_a_model_against_stones_and_several_runs(tmp_path: Path, capsys: pytest.
     assert strength.main(["handicap", *map(str, runs), *words, "--stones", "2"]) == 0
     *each, spread = capsys.readouterr().out.splitlines()
     assert len(each) == 2 and spread.startswith("half at ") and "s1-" in each[0] and "s2-" in each[1]
-    assert (runs[0] / "measured" / f"s1-{model.name}@2-vs-fake-h2").is_dir()
+    assert (runs[0] / "measured" / f"{model.name}@2-vs-fake-h2").is_dir()  # as `run` calls it
 
 
 def test_a_model_of_all_boards_against_points_of_komi(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,10 +11,16 @@ from benchmarks import tune
 from pipeline.bench.match_speed import SEARCH, play_match, searching
 from pipeline.errors import UsageError
 from pipeline.games.specs import parse_game
+from pipeline.players.loading import load_with_margins
 from pipeline.players.searching import SearchPlayer
+from pipeline.progress import SILENT
+from pipeline.run.matches import MatchGame
+from pipeline.run.models import read_model
 from pipeline.search.options import SearchOptions
 from tests.helpers import make_model
 from tests.search.helpers import zero_evaluator
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture
@@ -52,6 +58,31 @@ def test_a_player_resigns_below_its_value(resign: float, ends: set[str]) -> None
     player = searching([None], 8, make=make)  # type: ignore[list-item]
     games = play_match(game, (player, player), [[0], [4]], range(4), 1, 4)
     assert {one.end for one in games.values()} == ends and len(games) == 4
+
+
+@pytest.mark.parametrize("resign", [None, 0.95])
+def test_decided_positions_are_searched_for_the_margin(resign: float | None) -> None:
+    """As evaluate's players do. With 0.01 nearly every position is decided."""
+    model = read_model(ROOT / "pretrained/go9")
+    loaded, game = load_with_margins(model, tune.ROWS, 1, "torch", SILENT), parse_game(model.info.game)
+
+    def moves(margin_from: float) -> list[list[int]]:
+        search = tune.changed(SEARCH, f"margin_from={margin_from}")
+        games = tune.meet(game, [loaded, loaded], (search, SEARCH), 2, 4, SILENT, opening_plies=20, resign=resign)
+        return [one.moves for one in sorted(games, key=lambda one: one.index)]
+
+    assert moves(1) == moves(1) != moves(0.01)
+
+
+def test_the_interval_is_that_of_pairs() -> None:
+    """One pair is 2-0, the other seven 1-1, since the first move wins: a mean of 1/8 with an error of 1/8."""
+    games = [
+        MatchGame(index=number, challenger_player=number % 2, opening_plies=0, moves=[0], values_to_move=[None],
+                  result_first_player=-1 if number == 1 else 1, end="played_out")
+        for number in range(16)
+    ]  # fmt: skip
+    assert tune.described(games).startswith("9 won, 0 drawn, 7 lost: 56.2% (44.0% to 68.5%), +44 Elo (-42 to ")
+    assert "(21.5% to " in tune.described([games[0], games[3]] * 4), "without pairs as for single games"
 
 
 def test_who_searches_more_wisely_wins(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
