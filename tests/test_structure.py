@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import subprocess
 import sys
@@ -143,6 +144,7 @@ def imported_file(module: str) -> Path:
     return whole if whole.is_file() else ROOT / Path(*module.split(".")[:-1]).with_suffix(".py")
 
 
+@functools.cache
 def needs_torch(path: Path) -> bool:
     return path.is_file() and any(name.split(".")[0] == "torch" and not inside for name, inside in imports(path))
 

@@ -438,18 +438,21 @@ def test_a_model_that_is_damaged_after_its_plan_goes_on_once_it_is_restored(
     with monkeypatch.context() as patch, pytest.raises(Killed):
         patch.setattr(MatchRunner, "play", raising(Killed()))
         watched(**options)
-    weights = Path("saved_models/000003-test/weights.safetensors")
-    whole = weights.read_bytes()
-    for damaged, problem in (
-        (whole[:-1], "damaged"),
-        (Path("saved_models/000002-test", weights.name).read_bytes(), ""),
+    model, kept = Path("saved_models/000003-test"), Path("kept")
+    model.rename(kept)
+    for source, size, problem in (
+        (kept, -1, "damaged"),
+        (Path("saved_models/000002-test"), None, "its weights changed since its evaluation began"),
     ):
-        weights.write_bytes(damaged)
+        shutil.copytree(source, model)
+        weights = model / "weights.safetensors"
+        weights.write_bytes(weights.read_bytes()[:size])
         heard = Heard()
         with suppress(NotYet):
             assert "000003-test" not in watched(heard, **options)
         assert any(text.startswith("000003-test is not evaluated: ") and problem in text for text in heard.warned)
-    weights.write_bytes(whole)
+        shutil.rmtree(model)
+    kept.rename(model)
     found = watched(**options)["000003-test"]
     assert steady(found.model_dump()) == {
         **steady(undisturbed.model_dump()), "rating": found.rating, "rating_error": found.rating_error

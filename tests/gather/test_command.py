@@ -350,6 +350,18 @@ def test_only_what_is_missing_is_made_again_and_equal(tmp_path: Path, selfplay: 
     assert content(tmp_path / "chunks") == whole
 
 
+def test_a_set_whose_shard_is_damaged_before_it_is_whole_is_made_anew(tmp_path: Path, selfplay: Path) -> None:
+    """Otherwise some of its chunks would hold positions of the shard, and others say that it was skipped."""
+    made = gather(config(tmp_path))
+    for name in list(content(tmp_path / "chunks"))[:4]:
+        (tmp_path / "chunks" / name).unlink()
+    flip(next(newest_shards(selfplay)).path)
+    again = gather(config(tmp_path))
+    assert again.shards_skipped == 1 and again.chunks_made == 8 and again.set_id == made.set_id
+    fresh = gather(config(tmp_path, output_directory=tmp_path / "fresh"))
+    assert fresh.shards_skipped == 1 and content(tmp_path / "chunks") == content(tmp_path / "fresh")
+
+
 @pytest.mark.parametrize(
     "change", [{"seed": 1}, {"positions_per_chunk": 63}, {"holdout_fraction": 0.2}, {"chunks_to_make": 7}]
 )
@@ -385,7 +397,7 @@ import json, sys
 from pipeline.gather.config import GatherConfig
 from pipeline.gather.command import gather
 print("ready", flush=True)
-gather(GatherConfig(**json.loads(sys.argv[1])))
+print(gather(GatherConfig(**json.loads(sys.argv[1]))).chunks_made)
 """
 
 
@@ -554,8 +566,10 @@ def test_a_system_that_allocates_no_room_for_a_file(
 
 def test_two_gathers_at_once_wait_for_each_other(tmp_path: Path, selfplay: Path) -> None:
     options = json.dumps(config(tmp_path).model_dump(mode="json"))
-    processes = [subprocess.Popen([sys.executable, "-c", GATHER, options], stdout=subprocess.DEVNULL) for _ in range(3)]
-    assert [process.wait() for process in processes] == [0, 0, 0]
+    command = [sys.executable, "-c", GATHER, options]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    said = [process.communicate()[0].split() for process in processes]
+    assert sorted(said) == [["ready", "0"], ["ready", "0"], ["ready", "8"]], "only the first one had something to make"
     assert len({name[:15] for name in content(tmp_path / "chunks")}) == 1
 
 

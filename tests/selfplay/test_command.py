@@ -1,5 +1,7 @@
 """The selfplay command: what it commits, and what it refuses."""
 
+import errno
+import os
 import shutil
 import signal
 import sys
@@ -188,6 +190,7 @@ def test_a_run_that_was_cut_off_plays_what_is_missing(tmp_path, monkeypatch, has
 def test_the_threshold_of_a_run_that_was_cut_off_stays_in_force(tmp_path, monkeypatch):
     make_champion(tmp_path / "saved_models")
     settings = {"games": 30, "resign_false_rate": 0.2, "no_resign_fraction": 1.0, "top_up": True}
+    settings["resign_threshold"] = -0.9  # a calibration would give another one
     monkeypatch.setattr(stage.resignation, "MIN_GAMES", 5)
     with monkeypatch.context() as patch:
         before_games(patch, 20, lambda: (_ for _ in ()).throw(MuGoError("killed")))
@@ -196,7 +199,7 @@ def test_the_threshold_of_a_run_that_was_cut_off_stays_in_force(tmp_path, monkey
     selfplay(config_for(tmp_path, **settings))  # there would be enough by now
     headers = [read_shard(meta.path, meta).header for meta in newest_shards(tmp_path / "selfplay")]
     found = {header["provenance"][RESIGN_THRESHOLD] for header in headers}
-    assert len(found) == 1
+    assert found == {-0.9}
 
 
 def test_one_process_at_a_time_plays_as_a_worker(tmp_path):
@@ -246,6 +249,16 @@ def test_a_promotion_takes_effect_when_the_next_game_begins_and_in_all_under_way
     assert 21 < by_model["000001-test"] <= 28  # the twentieth and what comes then, and up to 7 under way
 
 
+def test_a_promoted_model_of_another_game_ends_the_command_and_no_game_is_lost(tmp_path, monkeypatch):
+    models = tmp_path / "saved_models"
+    make_champion(models, number=0)
+    other = make_model(models, number=1, spec="connect4")
+    before_games(monkeypatch, 20, lambda: set_champion(models, other, {"reason": "test"}))
+    with pytest.raises(MuGoError, match=r"000001-test: plays connect4 .*, the games under way are tictactoe"):
+        selfplay(config_for(tmp_path, games=40, threads=1))
+    assert 12 <= len(all_games(tmp_path / "selfplay")) < 20
+
+
 def test_a_missing_model_is_an_error_and_plays_nothing(tmp_path):
     with pytest.raises(FileError, match="best_model"):
         selfplay(config_for(tmp_path))
@@ -293,15 +306,26 @@ def test_sidecars_say_how_many_evaluations_there_were(tmp_path):
     assert len(metas) > 1 and sum(meta.evaluations for meta in metas) == summary.evaluations > 0
 
 
-def test_when_the_disk_is_full_the_error_is_raised_and_nothing_is_half_written(tmp_path, monkeypatch):
+@pytest.mark.parametrize("writes_before", [0, 1, 4])
+def test_when_the_disk_is_full_the_error_is_raised_and_nothing_is_half_written(tmp_path, monkeypatch, writes_before):
     make_champion(tmp_path / "saved_models")
+    write, calls = os.write, []
 
-    def full(*args, **kwargs):
-        raise FileError(tmp_path, "the disk is full")
+    def fail(descriptor, data):
+        calls.append(descriptor)
+        if len(calls) > writes_before:
+            raise OSError(errno.ENOSPC, "")
+        return write(descriptor, data)
 
-    monkeypatch.setattr(stage, "write_shard", full)
-    with pytest.raises(FileError, match="full"):
-        selfplay(config_for(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", fail)
+        with pytest.raises(FileError, match="disk is full"):
+            selfplay(config_for(tmp_path, games=30, commit_seconds=0))
+    assert not list((tmp_path / "selfplay").rglob("*.tmp*"))
+    for meta in newest_shards(tmp_path / "selfplay"):
+        read_shard(meta.path, meta)
+    selfplay(config_for(tmp_path, games=30, top_up=True))
+    assert numbers_in(tmp_path / "selfplay") == list(range(30))
 
 
 def test_an_error_in_an_actor_is_raised_after_its_finished_games_are_committed(tmp_path, monkeypatch):

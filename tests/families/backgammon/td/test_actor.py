@@ -15,7 +15,9 @@ from pipeline.games.replay import replay_one
 from pipeline.methods.method import ActorJob, Learner, game_seeds
 from pipeline.run.shards import End
 from pipeline.selfplay.config import SelfplayConfig
+from tests.families.backgammon.boards import random_positions
 from tests.families.backgammon.td.helpers import HYPERGAMMON, chances_of, play, small_network
+from tests.families.backgammon.td.test_network import BACKGAMMON, network
 
 NET = small_network()
 
@@ -40,6 +42,16 @@ def test_records_are_of_the_games_that_were_played(outputs: int) -> None:
             after = HYPERGAMMON.successors(states[2 * turn + 1][None])
             scores = -net.values(net.chances(states[2 * turn + 1][None], after))
             assert scores[record.moves[2 * turn + 1]] == scores.max()
+
+
+@pytest.mark.parametrize("tactics", [False, True])
+def test_outputs_do_not_depend_on_the_batch(tactics: bool) -> None:
+    """Not among the tests of kernels: with bounds checked, they are compiled so that the last bit depends on it."""
+    net = network(BACKGAMMON, 24, tactics=tactics)
+    states = random_positions(BACKGAMMON, 20, 4)[0][:300]
+    together = net.chances(states, BACKGAMMON.successors(states))
+    apart = [net.chances(one[None], BACKGAMMON.successors(one[None])) for one in states]
+    assert (together == np.concatenate(apart)).all()
 
 
 def test_games_depend_on_their_seeds_alone() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 
@@ -57,16 +55,6 @@ def test_a_near_win_for_one_is_a_near_loss_for_the_other(game: Backgammon) -> No
     # The kernel adds the same numbers in another order of points.
     assert here == pytest.approx(there, abs=1e-6)
     assert (net.exact(ends) == net.exact(mirrored(ends))).all()
-
-
-@pytest.mark.skipif("NUMBA_BOUNDSCHECK" in os.environ, reason="compiled otherwise: the last bit depends on the place")
-@pytest.mark.parametrize("tactics", [False, True])
-def test_outputs_do_not_depend_on_the_batch(tactics: bool) -> None:
-    net = network(BACKGAMMON, 24, tactics=tactics)
-    states = random_positions(BACKGAMMON, 20, 4)[0][:300]
-    together = net.chances(states, BACKGAMMON.successors(states))
-    apart = [net.chances(one[None], BACKGAMMON.successors(one[None])) for one in states]
-    assert (together == np.concatenate(apart)).all()
 
 
 def test_ended_games_are_never_guessed() -> None:
