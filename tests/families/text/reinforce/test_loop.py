@@ -309,7 +309,7 @@ def test_opponents_that_end_games_by_invalid_moves(run: Path, tmp_path: Path) ->
     kept = {}
     for filtered in (False, True):
         output = tmp_path / str(filtered)
-        selfplay(SelfplayConfig(games=60, seed=2, threads=1, output_dir=output, temperature=2.0,
+        selfplay(SelfplayConfig(games=60, seed=2, threads=1, output_dir=output, reply_temperature=1.5,
                                 network=Path("saved_models/000001-r4"), filter_opponent_invalid=filtered))  # fmt: skip
         steps = [(shard.surprises, shard.own["notes"]) for shard in shards(output)]
         kept[filtered] = np.concatenate([one for one, _ in steps])
