@@ -72,6 +72,7 @@ TAIL = 40  # lines of a part's output in the report
 MARGIN = 5.0  # seconds that ending a part may take
 LAST_GENERATION = 0.12  # of a loop's time, by which it may end later than asked
 DONE, FAILED, NOT_REACHED = "done", "failed", "not reached"
+JUDGES = ("match", "gnugo")  # parts that play with the champion of the loop's run
 # That the parts are expected to take; of the loop, the fewest that are worth it.
 SECONDS = {
     "tests": 60.0, "table": 150.0, "mugo": 30.0, "pgx": 60.0, "language": 90.0, "loop": 120.0, "match": 45.0,
@@ -200,14 +201,7 @@ def parts(folder: Path, device: str) -> list[Part]:
         "gnugo": "" if engine else "GNU Go isn't installed",
     }
     return [
-        Part(
-            name,
-            command,
-            seconds[name],
-            missing.get(name, ""),
-            run=run if name == "loop" else None,
-            judges=command[: len(match)] == match,
-        )
+        Part(name, command, seconds[name], missing.get(name, ""), run if name == "loop" else None, name in JUDGES)
         for name, command in commands.items()
     ]
 

@@ -41,8 +41,7 @@ MACHINE_OPTIONS = tuple(WorkerOptions.model_fields)
 
 def folders_of_matches(config: EvaluateConfig) -> list[Path]:
     """The folders of all the run's matches that count for ratings."""
-    evaluated = config.output_dir
-    return [evaluated, *(evaluated / name for name in layout.INNER), evaluated.parent / layout.TOURNAMENT]
+    return layout.match_folders(config.output_dir, config.output_dir.parent / layout.TOURNAMENT)
 
 
 # Which strategies are due

@@ -119,8 +119,7 @@ def _play(
 
 def _folders(config: TournamentConfig) -> list[Path]:
     """The folders of rated matches: evaluate's beside this folder, and this folder."""
-    evaluated = config.output_dir.parent / layout.EVALUATE
-    return [evaluated, *(evaluated / name for name in layout.INNER), config.output_dir]
+    return layout.match_folders(config.output_dir.parent / layout.EVALUATE, config.output_dir)
 
 
 def _rate(config: TournamentConfig, entrants: Entrants, progress: Progress = SILENT) -> RatingsSummary:

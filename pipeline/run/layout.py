@@ -71,7 +71,14 @@ GAMES, CHUNKS, CURVES = Path(DATA, SELFPLAY), Path(DATA, TRAINING), Path(DATA, L
 MATCHES = Path(DATA, EVALUATE)
 REQUIRED_MATCHES, MEASURED_MATCHES, WATCH_MATCHES = (MATCHES / name for name in INNER)
 TOURNAMENT_MATCHES = Path(DATA, TOURNAMENT)
-MATCH_FOLDERS = (MATCHES, REQUIRED_MATCHES, MEASURED_MATCHES, WATCH_MATCHES, TOURNAMENT_MATCHES)  # for ratings
+
+
+def match_folders(evaluated: Path, tournament: Path) -> list[Path]:
+    """All folders whose matches count for ratings. evaluated, tournament: where these two commands keep theirs."""
+    return [evaluated, *(evaluated / name for name in INNER), tournament]
+
+
+MATCH_FOLDERS = tuple(match_folders(MATCHES, TOURNAMENT_MATCHES))
 POOL_FILE, RATINGS_FILE = Path(DATA, POOL), Path(DATA, RATINGS)
 LOOP, LOOP_FILE = Path(DATA, "loop"), Path(DATA, ".loop.json")  # whose lock the loop holds; what it keeps
 

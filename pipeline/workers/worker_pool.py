@@ -129,7 +129,7 @@ class GameQueue:
             self._changed.notify_all()
 
     def take(self, most: int) -> list[int]:
-        """The next numbers, at most so many; empty if there are none or the queue is closed."""
+        """The next numbers, up to `most`; empty if there are none or the queue is closed."""
         with self._changed:
             left = 0 if self._closed else len(self._numbers)
             return [self._numbers.popleft() for _ in range(min(most, left))]

@@ -57,13 +57,14 @@ async function change(ask, after) {
   await attempt(() => ask().finally(() => { changing = false; }), after);
 }
 
-/** Show a new game and do what comes after it. If the server refuses it, say why, and the present one goes on. */
+/** Show a new game, name it in the address, and do what comes after it. If it is refused, the present one goes on. */
 async function replaceGame(ask, after) {
   const mine = ++requests, timer = setTimeout(() => say(SETTING_UP), 500);
   try {
     const found = await ask().finally(() => clearTimeout(timer));
     if (mine !== requests) return; // another game was asked for meanwhile
     changing = false;
+    history.replaceState(null, "", `#${found.id}`);
     await attempt(async () => found, after);
   } catch (error) {
     if (mine === requests) sayError(error);
@@ -74,6 +75,9 @@ async function replaceGame(ask, after) {
 function askAgain() {
   if (view && !view.over && isTheirTurn() && !thinking && !changing && !document.hidden) attempt(() => api(tablePath()), reply);
 }
+
+document.addEventListener("visibilitychange", askAgain);
+addEventListener("online", askAgain);
 
 function complain(error) {
   thinking = false;

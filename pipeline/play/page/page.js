@@ -35,7 +35,6 @@ async function begin(wanted) {
   await replaceGame(() => api("/api/games", wanted), async () => {
     $("choose-beginning").value = ""; // the next game begins as usual
     reviewing = false;
-    history.replaceState(null, "", `#${view.id}`);
     await reply();
   });
 }
@@ -288,7 +287,6 @@ function startChosen() {
 async function openRecord(file) {
   if (!file) return;
   await replaceGame(() => api(`/api/records?game=${encodeURIComponent(view.game)}&readouts=${readouts()}`, file), async () => {
-    history.replaceState(null, "", `#${view.id}`);
     $("review").checked = true;
     reviewing = true;
     if (view.moves.length) await go(0);
@@ -359,8 +357,6 @@ async function start() {
   $("file").addEventListener("change", () => { openRecord($("file").files[0]); $("file").value = ""; });
   for (const id of ["review", "territory"]) $(id).addEventListener("change", () => { draw(); afterwards(); });
   document.addEventListener("keydown", pressed);
-  document.addEventListener("visibilitychange", askAgain);
-  addEventListener("online", askAgain);
   addEventListener("hashchange", () => { if (view && location.hash !== `#${view.id}`) resume(); });
   await resume();
 }

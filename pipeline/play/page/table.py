@@ -240,7 +240,7 @@ class Table(BaseTable):
     def analyse(self, ply: int, readouts: int, whole: bool = False) -> int:
         """Search the position before move `ply` (counted from 0) with the adviser, and keep what was found.
 
-        whole: the search continues whatever the person does next; otherwise their next move or search ends it.
+        whole: the search runs to its end; otherwise the person's next move or search ends it.
         Does nothing at an end after which the game went on. Returns ply, which is to be shown. Raises Refused if the
         game has ended there, or if there is no adviser.
         """

@@ -187,10 +187,7 @@ function move(index) {
 
 function begin() {
   const wanted = { game: $("choose-game").value, opponent: $("choose-opponent").value, human: Number($("choose-colour").value) };
-  replaceGame(() => api("/api/gammon", wanted), async () => {
-    history.replaceState(null, "", `#${view.id}`);
-    await reply();
-  });
+  replaceGame(() => api("/api/gammon", wanted), reply);
 }
 
 async function start() {
@@ -215,8 +212,6 @@ async function start() {
     change(() => act("move", { move: $("turn").value }), () => { $("turn").value = ""; return reply(); });
   });
   document.addEventListener("keydown", pressed);
-  document.addEventListener("visibilitychange", askAgain);
-  addEventListener("online", askAgain);
   const found = await gameInAddress("/api/gammon");
   if (!found) return begin();
   await attempt(async () => found, reply);
