@@ -44,6 +44,7 @@ from pipeline.run.models import (
 from pipeline.run.store.requests import parse_address
 from pipeline.schedules import RunState
 from pipeline.tracking.options import extras_of
+from pipeline.train.checkpoint import remove_finished
 
 GENERATIONS = 5  # without --generations and --minutes
 BESIDE = "selfplay --background"
@@ -299,6 +300,7 @@ class _Loop:
         """As loop()."""
         try:
             check_champion(layout.SAVED_MODELS)
+            remove_finished(layout.SAVED_MODELS)  # train does so, but may not be called again
             if not os.path.lexists(layout.CHAMPION_LINK):
                 self._say("init: the first model")
                 self._try("init")

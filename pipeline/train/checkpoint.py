@@ -108,6 +108,11 @@ def finished_checkpoints(saved_models: Path) -> list[Path]:
     return [layout.checkpoint_path(model) for model in begun if has_model(model)]
 
 
+def remove_finished(saved_models: Path) -> None:
+    for folder in finished_checkpoints(saved_models):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def _digest(key: str, progress: str, arrays: Arrays) -> str:
     listed = [(name, str(arrays[name].dtype), arrays[name].shape) for name in sorted(arrays)]
     digest = hashlib.sha256(json.dumps([key, progress, listed]).encode())

@@ -23,7 +23,6 @@ import hashlib
 import json
 import math
 import os
-import shutil
 import signal
 import time
 from collections.abc import Generator, Mapping
@@ -69,7 +68,7 @@ from pipeline.run.store.base import current_store
 from pipeline.run.store.requests import Conflict
 from pipeline.tracking.options import check_packages
 from pipeline.tracking.tracker import Tracker, place_of, step_of
-from pipeline.train.checkpoint import Checkpoint, State, finished_checkpoints
+from pipeline.train.checkpoint import Checkpoint, State, remove_finished
 from pipeline.train.config import TrainConfig
 from pipeline.train.prioritised_replay import Replay, starting_priorities
 from pipeline.train.rank import ALONE, processes_here
@@ -183,8 +182,7 @@ def _train(config: TrainConfig, progress: Progress, group: ProcessGroup | None =
     saved_models = config.new_model.parent if config.new_model else layout.SAVED_MODELS
     if config.new_model is None:
         check_champion(saved_models)
-    for finished in finished_checkpoints(saved_models):
-        shutil.rmtree(finished, ignore_errors=True)
+    remove_finished(saved_models)
     for folder in (saved_models, config.directory):
         atomic.sweep(folder)
     chunks = newest_complete_set(config.directory)

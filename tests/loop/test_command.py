@@ -26,6 +26,7 @@ from pipeline.loop.config import LoopConfig
 from pipeline.loop.recipe import Measurements
 from pipeline.presets import read_preset
 from pipeline.run import atomic, layout
+from pipeline.run.models import list_models
 
 PASS = ["evaluate", "selfplay top_up", "gather", "train"]
 FIRST_PASS = PASS[1:]  # the first model has no opponent
@@ -267,6 +268,17 @@ def test_a_training_that_was_cut_off_goes_on_with_its_own_set(commands: Commands
     assert "generation 2 of 2: train, from where it stopped" in commands.said
     begin_training("000003-x")
     assert commands.run(generations=3) == ["evaluate", "selfplay top_up", "train", "evaluate"]
+
+
+def test_the_checkpoint_of_a_training_whose_model_was_written_is_removed(commands: Commands) -> None:
+    """A kill between the two leaves it, and then nothing is left to train."""
+    commands.run(generations=1)
+    newest = list_models(layout.SAVED_MODELS)[-1]
+    begin_training(newest.name)
+    begin_training("000002-x")
+    assert commands.run(generations=1) == ["evaluate"]
+    assert not layout.checkpoint_path(newest).exists()
+    assert layout.checkpoint_path(newest.with_name("000002-x")).exists()
 
 
 # Time
