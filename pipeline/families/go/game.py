@@ -260,7 +260,7 @@ class GoAnyBoard(Go, AllBoards):
 
     def __init__(self, size: int, komi: float = DEFAULT_KOMI, max_plies: int | None = None) -> None:
         super().__init__(size, komi, max_plies)
-        self.family = f"go:{ANY}{self._options}"
+        self.family = f"go:{ANY}{self._options}{self._limit}"
         self._boards = "Go on all boards" if size == HOME else f"Go on all boards, here {size}×{size}"
         board = "" if size == HOME else f",{SIZE}={size}"
         self.spec = f"go:{ANY}{board}{self._options}{self._limit}"
@@ -270,7 +270,7 @@ class GoAnyBoard(Go, AllBoards):
             raise UsageError(f"{self.spec}: found size {size}; wanted {SIZES[0]} to {SIZES[-1]}")
         if not _is_komi(self.komi, size * size):
             raise UsageError(f"{self.spec}: komi {self.komi:g} on size {size}; wanted a board of more points than that")
-        return type(self)(size, self.komi)
+        return type(self)(size, self.komi, self.max_plies if self._limit else None)
 
     def as_seen(self, other: AnyGame) -> Self | None:
         return type(self)(other.size, other.komi, other.max_plies) if isinstance(other, Go) else None

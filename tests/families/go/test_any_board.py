@@ -17,7 +17,7 @@ from pipeline.games.testing import sample_positions
         ("go:any", "go:any", "go:any", 9),
         ("go:any,size=9", "go:any", "go:any", 9),
         ("go:any,komi=7,size=13", "go:any,size=13,komi=7", "go:any,komi=7", 13),
-        ("go:any,size=5,moves=40", "go:any,size=5,moves=40", "go:any", 5),
+        ("go:any,size=5,moves=40", "go:any,size=5,moves=40", "go:any,moves=40", 5),
         ("go:13,komi=7", "go:13,komi=7", "go:13,komi=7", 13),
     ],
 )
@@ -44,6 +44,8 @@ def test_relations() -> None:
     assert isinstance(home, AllBoards) and not isinstance(plain, AllBoards)
     with pytest.raises(UsageError, match="5 to 19"):
         home.on_board(4)
+    assert parse_game("go:any,moves=40").on_board(13).spec == "go:any,size=13,moves=40"
+    assert parse_game("go:any").on_board(13).max_plies == plain.max_plies
     much = parse_game("go:any,komi=30")
     assert parse_game(recorded := much.on_board(6).spec).spec == recorded
     with pytest.raises(UsageError, match="komi 30 on size 5; wanted a board of more points"):
