@@ -397,6 +397,12 @@ def test_a_wrong_value_is_found_and_wanted(stage: types.SimpleNamespace, options
     assert result.exit_code == 2 and said in result.stderr and stage.given is None
 
 
+def test_a_wrong_argument_is_named_as_help_names_it() -> None:
+    result = run("bench", "nothing")
+    wanted = "WHAT: found 'nothing'; wanted one of pipeline, selfplay, train, evaluate"
+    assert result.exit_code == 2 and wanted in result.stderr
+
+
 def test_the_pool_is_changed_and_printed(tmp_path: Path) -> None:
     files = ("--path", str(tmp_path / "pool.json"), "--ratings", str(tmp_path / "ratings.json"))
     assert run("pool", "add", "random", *files).exit_code == 0

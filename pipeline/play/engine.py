@@ -40,7 +40,11 @@ def engine(
     accept_any_bytes()
     commands, answers = commands or sys.stdin, answers or sys.stdout
     asked = None if config.protocol is None else protocol_named(config.protocol)
-    model = read_model(resolve_to_play(config.model))
+
+    def fits(game: AnyGame) -> bool:
+        return asked is None or (isinstance(game, Game) and asked.plays(game))
+
+    model = read_model(resolve_to_play(config.model, fits))
     game = game_of(model, config)
     if asked is None or not asked.plays(game):
         usual = usual_protocol(game)
@@ -63,10 +67,11 @@ def engine(
     asked.run(model, config, Manager(lines, write), progress)
 
 
-def resolve_to_play(path: Path, spec: str = DEFAULT_GAME, otherwise: str = "") -> Path:
+def resolve_to_play(path: Path, fits: Callable[[AnyGame], bool], otherwise: str = "") -> Path:
     """A model's real directory, like resolve_champion. Where there is no champion yet, the error says what to do.
 
-    spec: the game that another model should play; otherwise: what to play if no model that comes with MuGo does.
+    fits: whether another model may play this game; those of the usual game come first. otherwise: what to play if no
+    model that comes with MuGo fits.
     """
     try:
         return resolve_champion(path)
@@ -74,19 +79,20 @@ def resolve_to_play(path: Path, spec: str = DEFAULT_GAME, otherwise: str = "") -
         if path != layout.CHAMPION_LINK or os.path.lexists(path):
             raise
         check_champion(path.parent)
-    title = parse_game(spec).board_title
-    fitting = [f"--model {layout.PRETRAINED}/{one.name}" for one in pretrained_models() if _title_of(one) == title]
-    others = " or ".join(fitting) or otherwise
+    usual = parse_game(DEFAULT_GAME).board_title
+    games = {model.name: game for model in pretrained_models() if (game := _game_of(model)) and fits(game)}
+    fitting = [name for name, game in games.items() if game.board_title == usual] or games
+    others = " or ".join(f"--model {layout.PRETRAINED}/{name}" for name in fitting) or otherwise
     play = f"play {others}, or " if others else ""
     raise FileError(path, f"no champion yet: {play}train one with `python main.py loop`")
 
 
-def _title_of(model: Path) -> str:
-    """The board_title of a model's game; "" if its family isn't there."""
+def _game_of(model: Path) -> AnyGame | None:
+    """A model's game; None if its family isn't there."""
     try:
-        return parse_game(read_info(model).game).board_title
+        return parse_game(read_info(model).game)
     except UsageError:
-        return ""
+        return None
 
 
 def game_of(model: Model, config: EngineConfig) -> Any:

@@ -83,8 +83,11 @@ def _game_of(config: PlayConfig) -> tuple[AnyGame, Model | None]:
         kind = kind_named(parse_player(config.model).kind)
         return parse_game(config.game or kind.default_game or DEFAULT_GAME), None
     asked = None if config.game is None else parse_game(config.game)
-    wanted = DEFAULT_GAME if asked is None else asked.spec
-    model = read_model(resolve_to_play(Path(config.model), wanted, otherwise="--model heuristic"))
+
+    def fits(game: AnyGame) -> bool:
+        return asked is None or game.board_title == asked.board_title
+
+    model = read_model(resolve_to_play(Path(config.model), fits, otherwise="--model heuristic"))
     game = parse_game(model.info.game)
     if asked is not None and asked.spec != game.spec:
         raise UsageError(f"play --game {config.game}: {model.path} plays {game.title} ({game.spec}); leave --game out")

@@ -292,9 +292,17 @@ def _validated(kind: type[C], stage: str, preset: str | None, values: dict[str, 
     except ValidationError as error:
         first = error.errors()[0]
         field = str(first["loc"][0]) if first["loc"] else ""
-        option = f" --{field.replace('_', '-')}" if field else ""
+        option = f" {_as_typed(kind, field)}" if field else ""
         where = f" (preset {preset})" if preset and field not in options else ""
         raise UsageError(f"{stage}{option}{where}: {_problem(kind, first)}") from error
+
+
+def _as_typed(kind: type[Options], field: str) -> str:
+    """An option as help shows it: --batch-size, or WHAT for an argument."""
+    info = kind.model_fields.get(field)
+    extra = info.json_schema_extra if info else None
+    is_argument = isinstance(extra, dict) and bool(extra.get("argument"))
+    return field.upper() if is_argument else f"--{field.replace('_', '-')}"
 
 
 def _problem(kind: type[Options], error: Mapping[str, Any]) -> str:

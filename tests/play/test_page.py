@@ -685,9 +685,9 @@ def test_during_a_search_the_server_answers_and_a_stale_answer_is_dropped(monkey
         assert len(view["moves"]) == 2
 
 
-@pytest.mark.parametrize("meanwhile", ["reply", "resign"])
+@pytest.mark.parametrize("meanwhile", ["reply", "resign", "leave"])
 def test_a_reply_that_nobody_can_use_is_not_searched_for(meanwhile: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As when the page was loaded again and asked once more, or when a person gave up."""
+    """As when the page was loaded again and asked once more, or when a person gave up or began another game."""
     analyst = make_analyst("tictactoe")
     table = StonesTable(parse_game("tictactoe"), "tiny", 0, 8, analyst)
     table.play("B2", 0)
@@ -704,14 +704,17 @@ def test_a_reply_that_nobody_can_use_is_not_searched_for(meanwhile: str, monkeyp
     table.reply(1)
     assert was_stale == [False, True]
     assert len(table.view()["moves"]) == (2 if meanwhile == "reply" else 1)
+    if meanwhile == "leave":  # and has come back
+        table.reply(1)
+        assert len(table.view()["moves"]) == 2
 
 
 @pytest.mark.parametrize("whole", [False, True])
-@pytest.mark.parametrize("meanwhile", ["play", "analyse"])
+@pytest.mark.parametrize("meanwhile", ["play", "analyse", "leave"])
 def test_a_hint_that_nobody_waits_for_ends(meanwhile: str, whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """It isn't kept either, so that the position is searched in full when somebody comes back to it.
 
-    whole: it is one of all positions of the game, which goes on.
+    whole: it is one of all positions of the game, which goes on, unless the person begins another game.
     """
     analyst = make_analyst("tictactoe")
     table = StonesTable(parse_game("tictactoe"), "nobody", None, 8, analyst)
@@ -720,15 +723,16 @@ def test_a_hint_that_nobody_waits_for_ends(meanwhile: str, whole: bool, monkeypa
     def slow(line, readouts, stale):
         monkeypatch.setattr(analyst, "search", search)
         was_stale.append(stale())
-        table.play("B2", 0) if meanwhile == "play" else table.analyse(0, 20)
+        getattr(table, meanwhile)(*{"play": ("B2", 0), "analyse": (0, 20), "leave": (0,)}[meanwhile])
         was_stale.append(stale())
         return search(line, readouts, stale)
 
     monkeypatch.setattr(analyst, "search", slow)
     table.analyse(0, 10, whole)
-    assert was_stale == [False, not whole]
+    goes_on = whole and meanwhile != "leave"
+    assert was_stale == [False, not goes_on]
     found = table.view(0)["analysis"]
-    if whole or meanwhile == "analyse":
+    if goes_on or meanwhile == "analyse":
         assert found["visits"] >= (9 if whole else 19)
     else:
         assert found is None

@@ -14,7 +14,8 @@ import pytest
 from pipeline.errors import FileError, MuGoError, UsageError
 from pipeline.games.sgf import read_sgf
 from pipeline.games.specs import parse_game
-from pipeline.play.config import PlayConfig
+from pipeline.play.config import EngineConfig, PlayConfig
+from pipeline.play.engine import engine
 from pipeline.play.findings import Findings
 from pipeline.play.game_in_progress import GameInProgress
 from pipeline.play.session import SearchSession
@@ -214,6 +215,15 @@ def test_without_a_champion_it_says_what_can_be_played(game: str | None, instead
     wanted = f"saved_models/best_model: no champion yet: play {instead}, or train one with `python main.py loop`"
     with pytest.raises(FileError, match=f"^{wanted}$"):
         run(model="saved_models/best_model", game=game)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "model"),
+    [(None, "go9"), ("gtp", "go9"), ("usi", "shogi5"), ("gomocup", "gomoku9"), ("analysis", "go9")],
+)
+def test_without_a_champion_an_engine_says_which_model_speaks_its_protocol(protocol: str | None, model: str) -> None:
+    with pytest.raises(FileError, match=f"no champion yet: play --model pretrained/{model}, or train one"):
+        engine(EngineConfig(protocol=protocol))
 
 
 @pytest.mark.parametrize(("lead", "resigns"), [(-20.0, True), (-5.0, False)])

@@ -52,8 +52,9 @@ def made_up_examples(game: Game, count: int, seed: int = 0) -> dict[str, np.ndar
 
 
 def write_set(
-    directory: Path, game: Game, sizes: list[int], holdout: int = 0, number: int = 1, seed: int = 0, **drawn_from: Any
-) -> ChunkSet:
+    directory: Path, game: Game, sizes: list[int], holdout: int = 0, number: int = 1, seed: int = 0,
+    method: str = "alphazero", **drawn_from: Any,
+) -> ChunkSet:  # fmt: skip
     """A complete set with chunks of these sizes. drawn_from: more of the headers' window."""
     name = layout.SetName(number, f"{seed:08x}")
     directory.mkdir(parents=True, exist_ok=True)
@@ -62,7 +63,7 @@ def write_set(
         parts.append((-1, holdout, layout.holdout_name(name)))
     for index, size, file in parts:
         window = window_of(positions=sum(sizes), holdout_positions=holdout, **drawn_from)
-        header = ChunkHeader(game.spec, str(name), index, len(sizes), seed, game.num_planes, "alphazero", window)
+        header = ChunkHeader(game.spec, str(name), index, len(sizes), seed, game.num_planes, method, window)
         columns = made_up_examples(game, size, seed * 1000 + index + 1)
         write_chunk(directory / file, header, columns, ["000000-init/w00/made-up.gz"])
     found = newest_complete_set(directory)

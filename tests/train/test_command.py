@@ -25,6 +25,7 @@ from pipeline.run import layout
 from pipeline.run.chunks import read_chunk, write_chunk
 from pipeline.run.models import read_calibration, read_info, read_model, read_optimizer
 from pipeline.run.priorities import Priorities, read_priorities
+from pipeline.run.store.requests import Conflict
 from pipeline.tracking import tracker
 from pipeline.tracking.tracker import Point, Sink
 from pipeline.train import command, trainer
@@ -526,6 +527,16 @@ class TestResume:
         assert len(list(Path("saved_models").glob("0*"))) == 2
         assert hidden(Path("saved_models")) == []
 
+    def test_a_model_that_another_machine_wrote_to_the_bucket_first(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refused(path: Path, *rest: object) -> None:
+            raise Conflict(path, "it has changed")
+
+        monkeypatch.setattr(command, "write_model", refused)
+        with pytest.raises(NotYet, match="000001-b1c8: another machine has trained a model meanwhile"):
+            train(config())
+
     @pytest.mark.skipif(sys.platform != "linux", reason="forks processes as only Linux can")
     def test_of_two_processes_at_once_one_trains(self, workshop: Workshop, folder: Path) -> None:
         command = ["train", "--epochs", "40", "--batch-size", "16"]
@@ -574,6 +585,11 @@ class TestRefusals:
     def test_a_model_of_another_game(self, folder: Path) -> None:
         write_set(Path("data/training_data"), parse_game("connect4"), [40], number=2, seed=2)
         with pytest.raises(FileError, match="000000-init: it plays tictactoe; wanted a model that plays connect4"):
+            train(config())
+
+    def test_examples_of_another_method(self, folder: Path) -> None:
+        write_set(Path("data/training_data"), GAME, [40], number=2, seed=2, method="td")
+        with pytest.raises(FileError, match="examples of method td, but 000000-init learns by alphazero; wanted a fol"):
             train(config())
 
     def test_chunks_of_two_games_in_a_set(self, folder: Path) -> None:

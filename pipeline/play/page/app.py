@@ -7,7 +7,7 @@
     POST  /api/records?game=…            begin with a record, the request's body, in any format that a page reads
     GET   /api/games/ID?ply=N            the view: the game, and the position before move N
     GET   /api/games/ID/SUFFIX           the game as a file
-    POST  /api/games/ID/VERB             play, reply, judge, undo, rewind, resign, analyse → the view afterwards
+    POST  /api/games/ID/VERB             play, reply, judge, undo, rewind, resign, analyse, leave → the view afterwards
     GET   /NAME, /api/NAME …             a page of its own: see OwnPage in page_kinds.py
 
 Table.view describes a view. Every error is {"error": one sentence}, with the HTTP status for it.
@@ -90,7 +90,8 @@ class Analysis(At):
 
 
 VERBS: Verbs = {
-    "play": Move, "reply": At, "judge": At, "undo": At, "rewind": Rewind, "resign": At, "analyse": Analysis
+    "play": Move, "reply": At, "judge": At, "undo": At, "rewind": Rewind, "resign": At, "analyse": Analysis,
+    "leave": At,
 }  # fmt: skip
 
 

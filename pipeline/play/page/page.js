@@ -31,8 +31,18 @@ const act = (verb, more = {}) => api(tablePath(`/${verb}`), { ply: view.moves.le
 
 // What the person does
 
+/** Show another game. The server ends the searches of the present one, for which the new one might wait. */
+async function enter(ask, after) {
+  const left = view?.id;
+  await replaceGame(async () => {
+    const found = await ask();
+    if (left) api(`/api/games/${left}/leave`, { ply: 0 }).catch(() => {});
+    return found;
+  }, after);
+}
+
 async function begin(wanted) {
-  await replaceGame(() => api("/api/games", wanted), async () => {
+  await enter(() => api("/api/games", wanted), async () => {
     $("choose-beginning").value = ""; // the next game begins as usual
     reviewing = false;
     await reply();
@@ -286,7 +296,7 @@ function startChosen() {
 
 async function openRecord(file) {
   if (!file) return;
-  await replaceGame(() => api(`/api/records?game=${encodeURIComponent(view.game)}&readouts=${readouts()}`, file), async () => {
+  await enter(() => api(`/api/records?game=${encodeURIComponent(view.game)}&readouts=${readouts()}`, file), async () => {
     $("review").checked = true;
     reviewing = true;
     if (view.moves.length) await go(0);

@@ -189,6 +189,7 @@ class Table(BaseTable):
         self._leads: dict[int, float] = {}  # likewise
         self._analyses: dict[int, dict[str, Any]] = {}  # by ply, as the page gets them
         self._looks = 0  # the person's moves, and the searches that they asked for one by one: the last one counts
+        self._left = 0  # how often the person left for another game
         self._resignation = AgainstPerson(self.game)
         for number, (player, action) in enumerate(begin.moves, start=1):
             try:
@@ -219,14 +220,18 @@ class Table(BaseTable):
         with self._at_present(ply):
             if self.human is None or self.over or self.to_move == self.human:
                 return
-            line, mover = self._played.line(), self.to_move
+            line, mover, left = self._played.line(), self.to_move, self._left
             if self._built_in is not None:
                 self._play(self._built_in.choose(line)[0], mover)
                 return
         assert self.adviser is not None
-        action, found = self.adviser.search(line, self.readouts, lambda: not self._waits_at(line), plays=True)
+
+        def stale() -> bool:
+            return not self._waits_at(line) or self._left != left
+
+        action, found = self.adviser.search(line, self.readouts, stale, plays=True)
         with self._lock:
-            if not self._waits_at(line):
+            if stale():
                 return
             self._note(ply, mover, found)
             if self._resignation.resigns(ply, 2 * found["winrate"] - 1, found["lead"]):
@@ -254,16 +259,22 @@ class Table(BaseTable):
                 raise Refused(400, "the game is over here: there is no move to look for")
             line, mover = self._played.line(ply), self._to_move_at(ply)
             self._looks += not whole
-            looks = self._looks
+            looks, left = self._looks, self._left
 
         def stale() -> bool:
-            return self._changed(line) or (not whole and self._looks != looks)
+            return self._changed(line) or self._left != left or (not whole and self._looks != looks)
 
         _, found = self.adviser.search(line, readouts, stale)
         with self._lock:
             if not stale():
                 self._note(ply, mover, found)
         return ply
+
+    def leave(self, ply: int) -> None:
+        """End this game's searches: the person has begun another game, which may wait for the same model. They can be
+        asked for again. ply: ignored
+        """
+        self._left += 1
 
     def judge(self, ply: int) -> None:
         """Ask the adviser for the result, if to_judge says so; here it never does."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pipeline.errors import FileError
+from pipeline.errors import FileError, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.gather.command import gather
 from pipeline.gather.config import GatherConfig
@@ -166,7 +166,7 @@ def test_training_and_what_does_not_go_together(run) -> None:
     before = read_model(run / "models/000000-init").weights
     for name in ("stem_globals.weight", "value_hidden.weight"):
         assert (model.weights[name] != before[name]).mean() > 0.5, name
-    with pytest.raises(Exception, match="kinds of examples"):
+    with pytest.raises(UsageError, match="kinds of examples"):
         train(TrainConfig(**settings, new_model=run / "models/000002-b", priority_exponent=0.6))
 
 
