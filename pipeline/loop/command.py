@@ -227,6 +227,7 @@ def loop(config: LoopConfig, call: Call, say: Say, program: Sequence[str], measu
     who = f" (process {kept.process} on {kept.host})" if kept.process else ""
     busy = f"another loop is running in {Path.cwd()}{who}; nothing to do"
     with atomic.file_lock(layout.LOOP, wait=False, busy=busy):
+        atomic.sweep(file.parent)
         limit = None if config.minutes is None else 60 * config.minutes
         clock = Clock(file, limit, say, measured)
         idle = _Loop(config, call, say, program, clock).run()

@@ -270,14 +270,16 @@ def test_a_training_that_was_cut_off_goes_on_with_its_own_set(commands: Commands
     assert commands.run(generations=3) == ["evaluate", "selfplay top_up", "train", "evaluate"]
 
 
-def test_the_checkpoint_of_a_training_whose_model_was_written_is_removed(commands: Commands) -> None:
-    """A kill between the two leaves it, and then nothing is left to train."""
+def test_what_a_kill_left_is_removed_where_no_command_looks_again(commands: Commands) -> None:
+    """A checkpoint whose model was written, when nothing is left to train; a half-written file of the loop's own."""
     commands.run(generations=1)
+    half = layout.LOOP_FILE.with_name(f"{layout.LOOP_FILE.name}~elsewhere~5~20260101T000000~0123abcd.tmp")
+    half.touch()
     newest = list_models(layout.SAVED_MODELS)[-1]
     begin_training(newest.name)
     begin_training("000002-x")
     assert commands.run(generations=1) == ["evaluate"]
-    assert not layout.checkpoint_path(newest).exists()
+    assert not layout.checkpoint_path(newest).exists() and not half.exists()
     assert layout.checkpoint_path(newest.with_name("000002-x")).exists()
 
 

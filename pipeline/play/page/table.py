@@ -271,10 +271,11 @@ class Table(BaseTable):
         return ply
 
     def leave(self, ply: int) -> None:
-        """End this game's searches: the person has begun another game, which may wait for the same model. They can be
-        asked for again. ply: ignored
+        """End this game's searches: the person has begun another game, which may wait for the same model. Later ones
+        aren't affected. ply: ignored
         """
-        self._left += 1
+        with self._lock:
+            self._left += 1
 
     def judge(self, ply: int) -> None:
         """Ask the adviser for the result, if to_judge says so; here it never does."""
