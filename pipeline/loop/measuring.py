@@ -46,7 +46,7 @@ def playable(spec: str) -> Game:
         raise UsageError(f"--game {spec}: {error}; other games need a --preset of their own") from error
     family = family_of(game)
     if game.spec != family:
-        raise UsageError(f"--game {spec}: a model of {family} plays all boards and move limits; wanted {family}")
+        raise UsageError(f"--game {spec}: a model of {family} plays all boards; wanted {family}")
     return game
 
 

@@ -53,7 +53,7 @@ def init(config: InitConfig, progress: Progress = SILENT) -> InitSummary:
     game = parse_game(config.game)
     family = family_of(game)
     if game.spec != family:
-        raise UsageError(f"game {game.spec}: a model of {family} plays all boards and move limits; wanted {family}")
+        raise UsageError(f"game {game.spec}: a model of {family} plays all boards; wanted {family}")
     original = read_model(resolve_champion(config.original_model)) if config.original_model else None
     method = method_named(original.info.method if original else config.method)
     method.check(game)

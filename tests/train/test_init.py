@@ -96,7 +96,13 @@ def test_no_first_model_where_others_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"game": "chess"}, {"game": "go:any,moves=60"}, {"network_size": "huge"}, {"new_model": Path("a-vs-b")}]
+    "change",
+    [
+        {"game": "chess"},
+        {"game": "go:any,size=13,moves=60"},
+        {"network_size": "huge"},
+        {"new_model": Path("a-vs-b")},
+    ],
 )
 def test_wrong_usage_writes_nothing(tmp_path: Path, change: dict, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
