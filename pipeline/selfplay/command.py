@@ -74,6 +74,7 @@ class SelfplaySummary:
     resigned: int | None = 0
     cut_short: int = 0  # games that the move limit ended
     settled: int = 0  # games that ended because nothing was left to decide
+    dropped: int = 0  # games without a record, because the environment or an opponent failed
     resign_threshold: float | None = resignation.NEVER
     no_resign_games: int | None = 0  # of the model against itself, as in the next two
     false_resignations: int | None = 0  # no-resign games whose first would-be resigner did not lose
@@ -105,6 +106,9 @@ class SelfplaySummary:
             lines.append(f"{self.cut_short:,} of {games} reached the move limit; their score isn't learned")
         if self.settled:
             lines.append(f"{self.settled:,} of {games} ended with nothing left to decide")
+        if self.dropped:
+            what = counted(self.dropped, "further game")
+            lines.append(f"{what} counted for nobody: the environment or an opponent failed")
         if self.resign_threshold is not None and self.resign_threshold > resignation.NEVER:
             lines.append(
                 f"{self.resigned:,} of {games} resigned, at a value below {self.resign_threshold:.2f}; "
@@ -437,7 +441,9 @@ class _Session:
             self._show_speed()
 
     def _take(self, played: PlayedGame) -> None:
-        if played.finished is not None:
+        if played.finished is None:
+            self._tally.counts["dropped"] += 1
+        else:
             self._tally.add(played.finished)
             self._points.add(played.finished)
             self._committer.add(played)

@@ -432,7 +432,8 @@ def test_games_of_selfplay_that_fail_are_dropped(server: Server, model: Path, tm
     config = SelfplayConfig(
         network=model, output_dir=tmp_path, seed=1, threads=1, opponents="openai:m=1", games=6, parallel_games=2
     )
-    assert selfplay(config, heard).games == 5
+    played = selfplay(config, heard)
+    assert (played.games, played.dropped) == (5, 1)
     assert len(heard.warned) == 1 and "counts for nobody: openai-m: 127.0.0.1" in heard.warned[0]
 
 

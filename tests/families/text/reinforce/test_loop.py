@@ -449,7 +449,8 @@ def test_an_environment_that_raises_ends_its_game_alone(
     monkeypatch.setattr(kind, "step", step)
     told = Heard()
     played = selfplay(SelfplayConfig(games=12, seed=3, threads=1, output_dir=tmp_path / "games"), told)
-    assert 0 < played.games < 12 and len(told.warned) == 12 - played.games
+    assert 0 < played.games < 12 and len(told.warned) == played.dropped == 12 - played.games
+    assert f"{played.dropped} further games counted for nobody" in "\n".join(played.lines())
     assert all(re.match(r"game \d+ counts for nobody: text:KuhnPoker-v0: at action", text) for text in told.warned)
     match = evaluate(EvaluateConfig(games=8, black_model="random", white_model="saved_models/000000-init",
                                     promote=False, output_dir=tmp_path / "matches"))  # fmt: skip
