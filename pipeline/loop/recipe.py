@@ -24,7 +24,8 @@ LEAST_GAMES = 32  # per generation: fewer teach next to nothing
 RESIGNED_LENGTH = 0.5  # of random games' length, in games where lost ones are resigned (9x9 Go: some 60 plies of 122)
 LATE, LAST = 0.8, 0.99  # of the time: late gains are small, which 64 games rarely show; the last match comes at its end
 FIRST_MATCH_READOUTS, MATCH_READOUTS = 16, 2  # of the first two matches and of late ones, as in the recipe
-MATCH_RATE = 1 / 3  # of self-play's: two networks share its batches, and the last games end alone (docs/log, 2026-11-30)
+MATCH_RATE = 1 / 3  # of self-play's: two networks share its batches, the last games end alone (docs/log, 2026-11-30)
+LEAST_MATCH = 32  # games: fewer save no time, as each of two threads pads its batches to 16 positions
 LARGEST_REUSE = 8  # samples per target, as in KataGo; more would learn games by heart
 
 
@@ -147,11 +148,11 @@ def derive(found: Measurements, minutes: float, spent: float = 0.0) -> tuple[str
     epochs = max(1, min(3, int(wanted / first_targets)))
     window = max(_rounded(2.5 * games * plies), 4 * chunk)
     match_games, late, last = (
-        _halved(most, share * seconds * MATCH_RATE * simulations / (plies * MATCH_READOUTS), 32)
+        _halved(most, share * seconds * MATCH_RATE * simulations / (plies * MATCH_READOUTS))
         for most, share in ((64, 0.1), (256, 0.2), (512, 0.4))
     )
     small = _rates(found)[0][SMALL]
-    early = _halved(64, 0.2 * seconds * MATCH_RATE * small / (found.plies * FIRST_MATCH_READOUTS), 16)
+    early = _halved(64, 0.2 * seconds * MATCH_RATE * small / (found.plies * FIRST_MATCH_READOUTS))
     early_ends = round(max(0.01, min(spent + 2.3 * seconds / run, LATE / 2)), 2)  # two generations, or longer ones
     matches = [(early_ends, early), (LATE, match_games), (LAST, late), (1, last)]
     opening = max(2, min(6, int(found.plies / 5)))
@@ -217,9 +218,9 @@ def derive(found: Measurements, minutes: float, spent: float = 0.0) -> tuple[str
     return "\n".join(text) + "\n", summary
 
 
-def _halved(games: int, affordable: float, least: int) -> int:
-    """Games of a match, halved until they are affordable, but at least `least`."""
-    return games if games <= max(least, affordable) else _halved(games // 2, affordable, least)
+def _halved(games: int, affordable: float) -> int:
+    """Games of a match, halved until they are affordable, but at least LEAST_MATCH."""
+    return games if games <= max(LEAST_MATCH, affordable) else _halved(games // 2, affordable)
 
 
 def _line(option: str, value: Any, reason: str, clock: str = "until") -> str:

@@ -72,8 +72,8 @@ def test_every_recipe_is_a_preset_whose_training_takes_a_third_of_the_time(
     assert value(recipe, "positions_per_chunk", "gather") <= max(64, 0.33 * 0.6 * first * found.plies)
     assert 2 <= value(recipe, "opening_plies", "evaluate") < found.plies
     *early, usual, late, at_the_end = value(recipe, "games", "evaluate")
-    assert 16 <= usual <= late <= at_the_end <= 512 and usual <= 64
-    assert not early or 16 <= early[0] < usual
+    assert 32 <= usual <= late <= at_the_end <= 512 and usual <= 64
+    assert not early or 32 <= early[0] < usual
     if found.simulations > 5000:
         assert (usual, late, at_the_end) == (64, 256, 512) or recipe.seconds < 30
     decay = value(recipe, "ema_decay", "train")
