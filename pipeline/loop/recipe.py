@@ -72,9 +72,9 @@ def generation_seconds(minutes: float) -> float:
 def growth(plies: float, evaluations: float, minutes: float, spent: float = 0.0) -> list[tuple[float, str]]:
     """The steps of growth.
 
-    The small network is worth its speed while play is random: for some six million evaluations (the presets go from one
-    to two minutes). A run without time for twice as many stays small, as does one of a game of a few plies. After two
-    hours at the speed of two cores (300 million) the middle size has learned what it can; it grows at 0.4 of the time.
+    The small network is worth its speed while play is random: for some six million evaluations. A run without time for
+    twice as many stays small, as does one of a game of a few plies. After two hours at the speed of two cores (300
+    million) the middle size has learned what it can; it grows at 0.4 of the time.
 
     spent: the share of the time that has passed before the first game
     """
