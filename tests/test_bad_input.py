@@ -36,6 +36,8 @@ def last_line(done: Done) -> str:
         ("selfplay --readouts many", 2, "many"),
         ("gather --holdout-fraction 2", 2, "holdout-fraction"),
         ("evaluate --games 7", 2, "even"),
+        ("evaluate --require-games 7", 2, "even"),
+        ("tournament --games 7", 2, "even"),
         ("init --game chess:8", 2, "chess"),
         ("init --game go:4", 2, "5 to 19"),
         ("init --game go:9,komi=x", 2, "komi"),

@@ -86,6 +86,14 @@ def test_the_settings_type_says_whether_a_slope_is_rounded(tmp_path: Path, share
     assert config.keep_sets == 10 and type(config.keep_sets) is int
 
 
+def test_games_of_a_match_stay_even(tmp_path: Path) -> None:
+    path = preset(tmp_path, "evaluate: {games: [{until: 20, from: 40, value: 100}]}")
+    found = [make_config(EvaluateConfig, "evaluate", path, lambda _, at=at: RunState(at)).games for at in range(21)]
+    assert all(games % 2 == 0 for games in found) and found[1:4] == [44, 46, 48] and found[-1] == 100
+    with pytest.raises(UsageError, match=r"--games .*found 65; wanted at least 2 and even"):
+        read_preset(preset(tmp_path, "evaluate: {games: 65}"))
+
+
 @pytest.mark.parametrize(
     ("entries", "problem"),
     [

@@ -61,14 +61,11 @@ IN_JOURNAL = (
 def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSummary:
     """Play or finish a match, and promote the challenger if it passed. See the module docstring.
 
-    Raises NotYet if there is no challenger or another process plays this match; UsageError for an odd number of games
-    or too few to pass, a player against itself, or local workers beside a cluster; FileError for models that can't be
-    loaded or play different games, or a match begun with other settings; MuGoError if the decision depends on games
-    that failed; KeyboardInterrupt after recording the finished games.
+    Raises NotYet if there is no challenger or another process plays this match; UsageError for too few games to pass,
+    a player against itself, or local workers beside a cluster; FileError for models that can't be loaded or play
+    different games, or a match begun with other settings; MuGoError if the decision depends on games that failed;
+    KeyboardInterrupt after recording the finished games.
     """
-    for name, number in (("--games", config.games), ("--require-games", config.require_games)):
-        if number % 2:
-            raise UsageError(f"evaluate {name} {number}: wanted an even number, so that each side begins half of them")
     check_workers(config.runner, config.workers)
     check_packages("evaluate", config.track)
     if not config.sprt:
@@ -278,7 +275,8 @@ def _track(
             rated = rate(read_matches(folders)).ratings.by_name.get(challenger.info.rated_as)
             if rated is not None:
                 values["elo"] = rated.bradley_terry
-    with Tracker(config, config.output_dir, place_of("evaluate"), "evaluate/step", progress) as tracker:
+    own = layout.evaluated(config.output_dir)
+    with Tracker(config, own, place_of("evaluate"), "evaluate/step", progress) as tracker:
         tracker.add(values, step_of(challenger.model.info.manifest))
 
 

@@ -134,7 +134,7 @@ class EvaluateConfig(MatchOptions, OtherFiles, WatchOptions, TrackingOptions):
     white_model: str | None = Field(
         None, description="The challenger, written likewise. [default: the newest model not yet evaluated]"
     )
-    games: int = Field(400, ge=2, description="Games to play, half with each colour; an even number.")
+    games: int = Field(400, ge=2, multiple_of=2, description="Games to play, half with each colour; even.")
     threshold: float | None = Field(
         None,
         ge=-3,
@@ -151,7 +151,9 @@ class EvaluateConfig(MatchOptions, OtherFiles, WatchOptions, TrackingOptions):
     require: list[str] = Field(
         [], description="A promotion condition, e.g. 'random>=0.95'; may be given several times."
     )
-    require_games: int = Field(100, ge=2, description="Games to play for each promotion condition; an even number.")
+    require_games: int = Field(
+        100, ge=2, multiple_of=2, description="Games to play for each promotion condition; even."
+    )
     exclude_duplicates: bool = Field(False, description="Count games with the same moves and colours only once.")
     promote: bool = Field(
         True, description="Re-point best_model when the challenger passes. --no-promote only measures, in all games."

@@ -41,7 +41,8 @@ MACHINE_OPTIONS = tuple(WorkerOptions.model_fields)
 
 def folders_of_matches(config: EvaluateConfig) -> list[Path]:
     """The folders of all the run's matches that count for ratings."""
-    return layout.match_folders(config.output_dir, config.output_dir.parent / layout.TOURNAMENT)
+    own = layout.evaluated(config.output_dir)
+    return layout.match_folders(own, own.parent / layout.TOURNAMENT)
 
 
 # Which strategies are due

@@ -97,13 +97,17 @@ class Kept(BaseModel):
 
 
 class Clock:
-    """The loop's total time in this folder, and the other facts that it keeps. limit: seconds; None: there is none."""
+    """The loop's total time in this folder, and the other facts that it keeps.
+
+    limit: seconds; None: there is none. was_cut_off: whether the loop before this one was.
+    """
 
     def __init__(self, file: Path, limit: float | None, say: Say, measured: float = 0.0) -> None:
         """measured: seconds since the loop began, for which it has measured."""
         self._file, self._limit, self._say = file, limit, say
         self.kept = read_kept(file)
         self._before, self._begun = self.kept.seconds, time.monotonic() - measured
+        self.was_cut_off = bool(self.kept.seconds) and not self.kept.ended
         if measured:
             self.kept.commands[MEASURE] = CommandTime(seconds=measured)
         self.keep(ended="")
@@ -207,7 +211,8 @@ class Strength:
             self._measured = champion.name
             self._say(f"champion {champion.name} {strength(champion, info)}")
             rated = rate(read_matches([layout.MATCHES, layout.MEASURED_MATCHES])).ratings
-            elo = {player.name.partition("@")[0]: player.bradley_terry for player in rated.players}
+            # A model's best rating: with the most readouts, as a challenger; the gate's fall later.
+            elo = {player.name.partition("@")[0]: player.bradley_terry for player in reversed(rated.players)}
             line = [elo[path.name] for path in read_champions(layout.SAVED_MODELS) if path.name in elo][-BARS:]
             if len(line) > 1:
                 ends = f"{line[0]:+.0f} to {line[-1]:+.0f}"
@@ -238,7 +243,8 @@ def loop(config: LoopConfig, call: Call, say: Say, program: Sequence[str], measu
 def keep_preset(config: LoopConfig, folder: Path, say: Say) -> float:
     """Derive the preset for config.game and config.minutes in a run's folder, unless it has one for this game.
 
-    Returns the seconds that it took. Writes nothing but that preset, at the end.
+    Returns the seconds that it took, which count for the run unless they would leave no time for a generation. Writes
+    nothing but that preset, at the end.
     Raises UsageError if no such run is possible here.
     """
     from pipeline.loop import measuring
@@ -265,11 +271,17 @@ def keep_preset(config: LoopConfig, folder: Path, say: Say) -> float:
     if config.minutes < least:
         wanted = f"wanted {math.ceil(10 * least) / 10:g} or more"
         raise UsageError(f"loop --minutes {config.minutes:g}: too short for a generation of {game.spec}; {wanted}")
-    text, summary = derive(measurements, config.minutes, (time.monotonic() - begun) / (60 * config.minutes))
+    spent = time.monotonic() - begun
+    if spent > 60 * (config.minutes - least):
+        say(f"measuring took {spent:.0f} s, too long for such a run; its {config.minutes:g} minutes begin now")
+        spent = 0.0
+    text, summary = derive(measurements, config.minutes, spent / (60 * config.minutes))
+    if atomic.exists(kept):
+        return 0.0  # another loop has begun here meanwhile
     atomic.make_folder(kept.parent)
     atomic.write_text(kept, text)
     say(summary)
-    return time.monotonic() - begun
+    return spent
 
 
 def fetch_models(folder: Path) -> None:
@@ -316,7 +328,7 @@ class _Loop:
                     if all([self._try("compact"), self._try("prune", apply=True)]):
                         self._clock.keep(tidied=generation)
                 is_last = self._clock.is_over or 0 < self._generations <= generation
-                if self._has_worked:
+                if generation > 0 and (self._has_worked or self._clock.was_cut_off):
                     measuring = self._clock.kept.commands.get(STRENGTH, CommandTime()).seconds
                     self._strength.show(self._clock.seconds, measuring, is_last)
                 if is_last:
@@ -464,5 +476,5 @@ def next_steps(config: LoopConfig, called: Path, root: Path | None = None, addre
     if config.minutes is None:
         more = newest_number(layout.SAVED_MODELS) + GENERATIONS
         return [*lines, f"  {again} --generations {more}", f"  {again} --generations 0     (until stopped)"]
-    minutes = config.minutes if seconds < 60 * config.minutes else 2 * config.minutes
+    minutes = config.minutes * (int(seconds / (60 * config.minutes)) + 1)
     return [*lines, f"  {again} --minutes {minutes:g}"]

@@ -23,9 +23,8 @@ LEAST_SECONDS = 5.0  # of a generation: what commands cost before they do anythi
 LEAST_GAMES = 32  # per generation: fewer teach next to nothing
 RESIGNED_LENGTH = 0.5  # of random games' length, in games where lost ones are resigned (9x9 Go: some 60 plies of 122)
 LATE, LAST = 0.8, 0.99  # of the time: late gains are small, which 64 games rarely show; the last match comes at its end
-FIRST_MATCH_READOUTS, MATCH_READOUTS = 16, 2  # of the first two matches and of late ones, as in the recipe
 MATCH_RATE = 1 / 3  # of self-play's: two networks share its batches, the last games end alone (docs/log, 2026-11-30)
-LEAST_MATCH = 32  # games: fewer save no time, as each of two threads pads its batches to 16 positions
+LEAST_MATCH = 32  # games: fewer save little, as each of two threads pads its batches to 16 positions
 LARGEST_REUSE = 8  # samples per target, as in KataGo; more would learn games by heart
 
 
@@ -74,7 +73,7 @@ def growth(plies: float, evaluations: float, minutes: float, spent: float = 0.0)
 
     The small network is worth its speed while play is random: for some six million evaluations. A run without time for
     twice as many stays small, as does one of a game of a few plies. After two hours at the speed of two cores (300
-    million) the middle size has learned what it can; it grows at 0.4 of the time.
+    million) the middle size has learned what it can; it grows at 0.4 of the time left.
 
     spent: the share of the time that has passed before the first game
     """
@@ -84,7 +83,7 @@ def growth(plies: float, evaluations: float, minutes: float, spent: float = 0.0)
         return [(1, SMALL)]
     if total < 3e8:
         return [(first, SMALL), (1, LARGE)]
-    return [(first, SMALL), (0.4, LARGE), (1, LARGER)]
+    return [(first, SMALL), (round(spent + 0.4 * (1 - spent), 2), LARGE), (1, LARGER)]
 
 
 def readouts(games: float) -> int:
@@ -106,6 +105,11 @@ def random_plies(games: float, moves: float, plies: float) -> int:
     return max(1, min(round(needed), int(plies / 2)))
 
 
+def match_readouts(generation: float) -> int:
+    """Of the match of this generation's model, as the recipe has them."""
+    return 16 if generation <= 2 else 4 if generation <= 5 else 2
+
+
 def resigns(plies: float) -> bool:
     """Whether lost games are given up: where that saves much. The end of a short game costs little and teaches most."""
     return plies >= 40
@@ -125,16 +129,16 @@ def derive(found: Measurements, minutes: float, spent: float = 0.0) -> tuple[str
     simulations, samples = (_average(steps, rates) for rates in _rates(found))
     plies, run = length(found.plies), 60 * minutes
     full = readouts(PLAY_SHARE * run * simulations / (plies * per_move(48)))
-    # Seconds of playing one game, and of training on it as often as is useful.
+    # Seconds of playing one game, of training on it as often as is useful, and of a generation for each of its games.
     to_play = plies * per_move(full) / simulations
     to_train = LARGEST_REUSE * FULL_FRACTION * plies / samples
     seconds = generation_seconds(minutes)
     if to_train / to_play <= TRAIN_SHARE / PLAY_SHARE:
-        games = round((PLAY_SHARE + TRAIN_SHARE) * seconds / (to_play + to_train))
+        to_make = (to_play + to_train) / (PLAY_SHARE + TRAIN_SHARE)
     else:
-        games = round(PLAY_SHARE * seconds / to_play)
-    games = max(LEAST_GAMES, _rounded(games))
-    seconds = max(seconds, games * to_play / PLAY_SHARE)  # longer on a slow machine
+        to_make = to_play / PLAY_SHARE
+    games = max(LEAST_GAMES, _rounded(seconds / to_make))
+    seconds = max(seconds, LEAST_GAMES * to_make)  # longer on a slow machine
     in_all = games * run / seconds
     targets = games * plies * FULL_FRACTION
     wanted = min(LARGEST_REUSE * targets, TRAIN_SHARE * seconds * samples)
@@ -148,13 +152,15 @@ def derive(found: Measurements, minutes: float, spent: float = 0.0) -> tuple[str
     epochs = max(1, min(3, int(wanted / first_targets)))
     window = max(_rounded(2.5 * games * plies), 4 * chunk)
     match_games, late, last = (
-        _halved(most, share * seconds * MATCH_RATE * simulations / (plies * MATCH_READOUTS))
-        for most, share in ((64, 0.1), (256, 0.2), (512, 0.4))
+        _halved(most, share * seconds * MATCH_RATE * simulations / (plies * match_readouts(when * run / seconds)))
+        for most, share, when in ((64, 0.1, LATE / 2), (256, 0.2, LATE), (512, 0.4, 1))
     )
     small = _rates(found)[0][SMALL]
-    early = _halved(64, 0.2 * seconds * MATCH_RATE * small / (found.plies * FIRST_MATCH_READOUTS))
-    early_ends = round(max(0.01, min(spent + 2.3 * seconds / run, LATE / 2)), 2)  # two generations, or longer ones
+    early = _halved(64, 0.2 * seconds * MATCH_RATE * small / (found.plies * match_readouts(1)))
+    # After two generations, which may take longer than planned, but before the late ones.
+    early_ends = round(max(0.01, min(spent + 2.3 * seconds / run, (min(spent, LATE) + LATE) / 2 - 0.01)), 2)
     matches = [(early_ends, early), (LATE, match_games), (LAST, late), (1, last)]
+    matches = [one for one, after in itertools.pairwise([*matches, (1, 0)]) if one[1] != after[1]]
     opening = max(2, min(6, int(found.plies / 5)))
     sizes = ", ".join(size for _, size in steps)
     selfplay = [
@@ -197,8 +203,8 @@ def derive(found: Measurements, minutes: float, spent: float = 0.0) -> tuple[str
     if first_steps < 100:
         train.append(_line("warmup_steps", max(5, int(first_steps / 2)), "half of the first generation"))
     evaluate = [
-        _line("games", matches if early < match_games else matches[1:],
-              "a tenth of a generation's time at most; more when the gains are small", "until_share"),
+        _line("games", matches,
+              "about a tenth of a generation's time; more at first, and when the gains are small", "until_share"),
         _line("opening_plies", opening, "varied openings, each played with both colours"),
     ]  # fmt: skip
     summary = f"{_facts(found)}: {games} games per generation (about {_seconds(seconds)}), {_growth_in_words(steps)}"

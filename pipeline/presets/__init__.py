@@ -38,7 +38,7 @@ EXTENDS = "extends"  # the line beside the sections that names another preset
 # What a field wants, by the first word of pydantic's error type, its bounds and its pattern.
 KINDS = {"int": "a whole number", "finite": "a whole number", "float": "a number", "bool": "yes or no",
          "string": "a text", "path": "a path", "list": "a list"}  # fmt: skip
-BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+BOUNDS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below", "multiple_of": "a multiple of"}
 PATTERNS = {
     r"^[A-Za-z0-9_-]+$": "letters, digits, - and _ only",
     r"^b\d{1,4}c\d{1,6}$": "bBLOCKScCHANNELS, e.g. b4c64",
@@ -235,8 +235,10 @@ def lines_at(kind: type[Options], lines: Mapping[str, Any], run_state: RunState)
             values[field] = parse_schedule(lines[field], field).at(run_state)
         except UsageError as error:
             raise UsageError(f"{field.replace('_', ' ')} {error}") from error
-        if kind.model_fields[field].annotation in WHOLE_NUMBERS and isinstance(values[field], float):
-            values[field] = round(values[field])
+        info = kind.model_fields[field]
+        if info.annotation in WHOLE_NUMBERS and isinstance(values[field], float):
+            step = next((fact.multiple_of for fact in info.metadata if hasattr(fact, "multiple_of")), 1)
+            values[field] = step * round(values[field] / step)
     return {**lines, **values}
 
 
@@ -312,6 +314,7 @@ def _problem(kind: type[Options], error: Mapping[str, Any]) -> str:
     bounds = [
         f"{text} {getattr(fact, name):g}" for fact in facts for name, text in BOUNDS.items() if hasattr(fact, name)
     ]
+    bounds = ["even" if bound == "a multiple of 2" else bound for bound in bounds]
     wanted = ", ".join(filter(None, [KINDS.get(error["type"].partition("_")[0]), " and ".join(bounds)]))
     for pattern in (fact.pattern for fact in facts if hasattr(fact, "pattern")):
         choices = re.fullmatch(r"\^\((.+)\)\$", pattern)

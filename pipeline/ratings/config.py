@@ -67,7 +67,9 @@ class TournamentConfig(MatchOptions):
     pool: Path = Field(layout.POOL_FILE, description="The pool of opponents.")
     place: str | None = Field(None, description="Play this player against the others, instead of all against all.")
     against: int = Field(0, ge=0, description="With --place: only this many others, nearest in rating; 0 = all.")
-    games: int = Field(200, ge=2, description="Games between these players in total, including earlier runs.")
+    games: int = Field(
+        200, ge=2, multiple_of=2, description="Games between these players in total, including earlier runs."
+    )
     until: float = Field(
         0.0, ge=0, description="Stop once every rating is known to +- this many Elo (95 %); 0 = never."
     )

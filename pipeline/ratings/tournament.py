@@ -38,8 +38,6 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
     or rated matches of another game, FileError for a member of the pool that can't play, KeyboardInterrupt after
     recording the finished games.
     """
-    if config.games % 2:
-        raise UsageError(f"tournament --games {config.games}: wanted an even number: every opening is played twice")
     if config.against and config.place is None:
         raise UsageError(f"tournament --against {config.against}: wanted --place PLAYER, the player to place")
     check_champion(layout.SAVED_MODELS)

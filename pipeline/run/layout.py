@@ -73,6 +73,11 @@ REQUIRED_MATCHES, MEASURED_MATCHES, WATCH_MATCHES = (MATCHES / name for name in 
 TOURNAMENT_MATCHES = Path(DATA, TOURNAMENT)
 
 
+def evaluated(folder: Path) -> Path:
+    """evaluate's own folder of matches, for matches in it or in one of those within it."""
+    return folder.parent if folder.name in INNER and folder.parent.name == EVALUATE else folder
+
+
 def match_folders(evaluated: Path, tournament: Path) -> list[Path]:
     """All folders whose matches count for ratings. evaluated, tournament: where these two commands keep theirs."""
     return [evaluated, *(evaluated / name for name in INNER), tournament]

@@ -454,7 +454,8 @@ class _Session:
             self._shown, seconds = now, now - self._started
             counts, tally = self._pool.counts(), self._tally.counts
             plies, evaluations = counts.totals.get("plies", 0), counts.totals.get("evaluations", 0)
-            left = plies_left(self._total, tally["games"], tally["positions"], sum(counts.live), plies)
+            games, positions, recorded = tally["games"], tally["positions"], self._total - tally["dropped"]
+            left = plies_left(recorded, games, positions, sum(counts.live), plies)
             self._progress.left(None if left is None else left * seconds / plies)
             self._progress.describe(f"{plies / seconds:,.0f} positions/s, {evaluations / seconds:,.0f} evaluations/s")
 

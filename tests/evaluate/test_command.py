@@ -24,6 +24,7 @@ from pipeline.players import builtin
 from pipeline.progress import Progress
 from pipeline.ratings.command import rate, read_matches
 from pipeline.reports.show import show
+from pipeline.run import layout
 from pipeline.run.matches import read_match
 from pipeline.run.models import read_promotions, resolve_champion, set_champion
 from pipeline.run.ratings import read_pool
@@ -553,11 +554,6 @@ def test_conditions_that_make_no_sense(tmp_path, models, conditions, problem):
     assert not (tmp_path / "evaluate").exists()
 
 
-def test_an_odd_number_of_games_of_a_condition(tmp_path, models):
-    with pytest.raises(UsageError, match=r"--require-games 7.*even"):
-        evaluate(config_for(tmp_path, require_games=7))
-
-
 # Players that are no models, and the same model twice
 
 
@@ -715,11 +711,6 @@ def test_no_sgf_for_tictactoe(tmp_path, models, made_up_networks):
 # What it refuses
 
 
-def test_an_odd_number_of_games(tmp_path, models):
-    with pytest.raises(UsageError, match=r"--games 7.*even"):
-        evaluate(config_for(tmp_path, games=7))
-
-
 def test_processes_of_this_machine_and_a_cluster(tmp_path, models):
     """An error before the challenger is looked for."""
     with pytest.raises(UsageError, match=r"--workers 2: .* leave it out with --runner ray"):
@@ -845,6 +836,16 @@ def test_a_match_is_tracked_once_by_the_models_training_step(tmp_path, models, m
     assert set(second) >= {"evaluate/elo", "evaluate/against/random/score"} and "evaluate/promoted" not in second
     evaluate(config_for(tmp_path, black_model="random", white_model="heuristic", promote=False, game="tictactoe"))
     assert len(tracked(tmp_path)) == 2  # no model
+
+
+def test_matches_in_evaluates_inner_folders_are_tracked_and_rated_with_the_others(tmp_path, models, made_up_networks):
+    evaluate(config_for(tmp_path, threshold=0.01))
+    measured = config_for(tmp_path, black_model="random", white_model=str(models / "000001-test"), promote=False)
+    evaluate(measured.model_copy(update={"output_dir": tmp_path / "evaluate" / layout.MEASURED}))
+    _, second = tracked(tmp_path)
+    assert "evaluate/against/random/games" in second and not (tmp_path / "evaluate/logs").exists()
+    folders = [tmp_path / "evaluate", tmp_path / "evaluate" / layout.MEASURED]
+    assert second["evaluate/elo"] == rate(read_matches(folders)).ratings.by_name["000001-test@6"].bradley_terry
 
 
 def test_conditions_are_tracked_and_rated_where_no_game_decides(tmp_path, models, made_up_networks):

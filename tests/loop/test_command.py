@@ -507,6 +507,30 @@ def test_time_for_measuring_counts(commands: Commands) -> None:
     assert min(commands.told()) >= 0.05
 
 
+def test_measuring_that_leaves_no_time_for_a_generation_does_not_count(
+    commands: Commands, measured: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([0.0, 88.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(times))
+    said: list[str] = []
+    assert keep_preset(LoopConfig(game="tictactoe", minutes=1.5, preset=""), Path.cwd(), said.append) == 0
+    assert "measuring took 88 s, too long for such a run; its 1.5 minutes begin now" in said
+    settings = read_preset(str(layout.PRESET_FILE))
+    assert settings["train"]["network_size"][0]["until_share"] == 1
+
+
+def test_a_preset_that_another_loop_has_written_meanwhile_stays(
+    commands: Commands, measured: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measure(game: Any, minutes: float) -> Measurements:
+        layout.PRESET_FILE.parent.mkdir()
+        layout.PRESET_FILE.write_text("extends: recipe")
+        return FOUND
+
+    monkeypatch.setattr(measuring, "measure", measure)
+    assert keep() == 0 and layout.PRESET_FILE.read_text() == "extends: recipe"
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -582,6 +606,8 @@ def test_what_to_do_next(commands: Commands) -> None:
     assert said[-1] == f"  ./rl_loop.sh --preset go9 --directory {here} --minutes 30"
     said = next_steps(LoopConfig(preset="go9", minutes=30), Path("/the program"), Path("/the program"))
     assert said[:2] == ["to play against it:", f"  ./play.sh --model {model}"]
+    layout.LOOP_FILE.write_text('{"seconds": 7300}')  # with other minutes before
+    assert next_steps(LoopConfig(preset="go9", minutes=15), here, here)[-1].endswith("--minutes 135")
     layout.LOOP_FILE.write_text('{"seconds": 1801}')
     said = next_steps(LoopConfig(preset="go9", minutes=30), here, here, "s3://bucket/run")
     assert said[-1] == "  ./rl_loop.sh --preset go9 --minutes 60"
@@ -606,3 +632,17 @@ def test_the_champion_is_measured_in_a_folder_of_its_own(commands: Commands, mon
     commands.run(generations=1)
     matches = [options for name, options in commands.given if options.get("black_model") == "random"]
     assert matches and {options["output_dir"] for options in matches} == {str(layout.MEASURED_MATCHES)}
+
+
+def test_who_is_measured_and_when(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not the first model, which has learned nothing; the last one, even if a kill came before it was measured."""
+    shown: list[bool] = []
+    monkeypatch.setattr(command.Strength, "show", lambda self, seconds, measuring, is_last: shown.append(is_last))
+    commands.run(generations=2)
+    assert shown == [False, True]
+    finish_match("000002-x", "000000-init")
+    commands.run(generations=2)
+    assert commands.idle and len(shown) == 2
+    layout.LOOP_FILE.write_text(read_kept(layout.LOOP_FILE).model_copy(update={"ended": ""}).model_dump_json())
+    commands.run(generations=2)
+    assert commands.idle and shown == [False, True, True]

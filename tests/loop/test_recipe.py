@@ -9,17 +9,20 @@ from typing import Any
 import pytest
 import yaml
 
+from pipeline.evaluate.config import EvaluateConfig
 from pipeline.loop.recipe import (
     LARGEST_REUSE,
     Measurements,
     derive,
     generation_seconds,
     growth,
+    match_readouts,
     measuring_seconds,
     random_plies,
     shortest_minutes,
 )
-from pipeline.presets import read_preset
+from pipeline.presets import make_config, read_preset
+from pipeline.schedules import RunState
 
 # Measured on two cores, except for those whose names say something else.
 TIC_TAC_TOE = Measurements("tictactoe", False, 9, 5.3, 7.6, 90_000, None, 60_000, 9_000)
@@ -71,13 +74,25 @@ def test_every_recipe_is_a_preset_whose_training_takes_a_third_of_the_time(
     # The first generation has enough positions for a chunk.
     assert value(recipe, "positions_per_chunk", "gather") <= max(64, 0.33 * 0.6 * first * found.plies)
     assert 2 <= value(recipe, "opening_plies", "evaluate") < found.plies
-    *early, usual, late, at_the_end = value(recipe, "games", "evaluate")
-    assert 32 <= usual <= late <= at_the_end <= 512 and usual <= 64
-    assert not early or 32 <= early[0] < usual
+    matches = value(recipe, "games", "evaluate")
+    assert matches == sorted(set(matches)) and 32 <= matches[0] <= 64 and matches[-1] <= 512
     if found.simulations > 5000:
-        assert (usual, late, at_the_end) == (64, 256, 512) or recipe.seconds < 30
+        assert matches[-3:] == [64, 256, 512] or recipe.seconds < 30
     decay = value(recipe, "ema_decay", "train")
     assert decay is None or 1 / (1 - decay) <= max(10, samples / value(recipe, "batch_size", "train"))
+
+
+@pytest.mark.parametrize("spent", [0.05, 0.38, 0.45, 0.7, 0.95])
+@pytest.mark.parametrize("name", ALL)
+def test_every_recipe_is_a_preset_however_long_measuring_took(name: str, spent: float, tmp_path: Path) -> None:
+    path = tmp_path / "preset.yaml"
+    for minutes in (1.5, 4, 15):
+        path.write_text(derive(ALL[name], minutes, spent)[0])
+        settings = read_preset(str(path))
+        first = settings["evaluate"]["games"][0]
+        assert first["until_share"] > spent or spent > 0.7
+        sizes = [entry["until_share"] for entry in settings["train"]["network_size"]]
+        assert sizes == sorted(sizes) and sizes[-1] == 1
 
 
 @pytest.mark.parametrize(
@@ -111,9 +126,15 @@ def test_games_readouts_and_growth(found: Measurements, minutes: float, games: i
 
 def test_a_slow_machine_takes_longer_for_a_generation_rather_than_too_few_games() -> None:
     assert Recipe(FOUR, 3).seconds == pytest.approx(12, abs=0.5)
-    assert Recipe(SLOW, 3).seconds == pytest.approx(35, abs=5) and last(Recipe(SLOW, 3), "games") == 32
+    assert Recipe(SLOW, 3).seconds == pytest.approx(27, abs=3) and last(Recipe(SLOW, 3), "games") == 32
     assert shortest_minutes(FOUR) == pytest.approx(5 / 60)
     assert shortest_minutes(SLOW) == pytest.approx(0.6, abs=0.1)
+
+
+def test_readouts_of_matches_are_the_recipes() -> None:
+    for generation in range(1, 9):
+        found = make_config(EvaluateConfig, "evaluate", "recipe", lambda _, at=generation: RunState(at))
+        assert match_readouts(generation) == found.readouts
 
 
 def test_growth_comes_after_six_million_evaluations() -> None:
