@@ -272,9 +272,9 @@ def _track(
     folders = folders_of_matches(config)
     if sum(len(list_matches(folder)) for folder in folders) <= MOST_RATED:
         with suppress(MuGoError):  # damaged matches, games of several kinds: `ratings` says so
-            rated = rate(read_matches(folders)).ratings.by_name.get(challenger.info.rated_as)
-            if rated is not None:
-                values["elo"] = rated.bradley_terry
+            for one in rate(read_matches(folders), models_alone=True).ratings.anchored:
+                if one.name == challenger.info.rated_as:
+                    values["elo"] = one.bradley_terry
     own = layout.evaluated(config.output_dir)
     with Tracker(config, own, place_of("evaluate"), "evaluate/step", progress) as tracker:
         tracker.add(values, step_of(challenger.model.info.manifest))

@@ -28,7 +28,7 @@ from pipeline.evaluate.watch_plan import MACHINE_OPTIONS, Candidate, Draft, Sett
 from pipeline.games.specs import parse_game
 from pipeline.matches.options import MatchOptions
 from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entrant
-from pipeline.matches.statistics import Score, repeated_games, wilson_interval
+from pipeline.matches.statistics import Score, measured_games, repeated_games, wilson_interval
 from pipeline.phrases import counted
 from pipeline.players.player_specs import is_engine, parse_player
 from pipeline.progress import SILENT, Progress
@@ -256,8 +256,10 @@ class _Watcher:
         rating, error = None, None
         ratings = RatingsConfig(directory=folders_of_matches(self._config), output=self._config.ratings)
         try:
-            for row in rate_and_write(ratings, self.progress).rows:
-                if row.name == record.rated_as:
+            found = rate_and_write(ratings, self.progress)
+            groups = {row.name: row.group for row in found.rows}
+            for row in found.rows:
+                if row.name == record.rated_as and row.group == groups[found.anchor.rpartition("=")[0]]:
                     rating, error = row.rating, row.error
         except NotYet:
             pass
@@ -332,7 +334,7 @@ class _Playing:
             if problem:
                 self._skipped[name] = Skipped(opponent=name, reason=problem, again=True)
                 self._watcher.progress.warn(f"{self.record.model} against {name}: {problem}")
-        if found is None or not len(found.rows):
+        if found is None or not measured_games(found):
             return None
         result = _result(opponent, found, as_champion, self._elo)
         self._elo = result.elo_after
@@ -413,7 +415,13 @@ def tracked(record: Evaluation) -> dict[str, Value]:
     """What is tracked of a finished evaluation: of all games and of each opponent's, from the model's view."""
     values: dict[str, Value] = {}
     scores = [Score(one.wins, one.draws, one.losses) for one in record.results]
-    values |= score_values("", sum(scores, Score()), None)
+    number = sum(score.games for score in scores)
+    points = [one.points_per_game * score.games for one, score in zip(record.results, scores, strict=True)
+              if one.points_per_game is not None]  # fmt: skip
+    values |= score_values("", sum(scores, Score()), math.fsum(points) / number if points else None)
+    if number:
+        plies = math.fsum(one.average_length * one.games for one in record.results)
+        values["plies_per_game"] = plies / number
     for one, score in zip(record.results, scores, strict=True):
         values |= score_values(against(one.opponent), score, one.points_per_game)
     if record.rating is not None:
@@ -437,12 +445,12 @@ def _results(folder: Path) -> MatchResults | None:
 
 
 def _result(opponent: Opponent, match: MatchResults, as_champion: bool, elo: float) -> Result:
-    """The figures of all games of a match from the model's viewpoint.
+    """The figures of a match's measured_games() from the model's viewpoint.
 
     as_champion: the match belongs to the opponent's evaluation and was rated before this plan. elo: the model's before
     the match.
     """
-    games, sign = match.games, -1 if as_champion else 1
+    games, sign = measured_games(match), -1 if as_champion else 1
     first = 1 if match.header.handicap else 0  # the player who makes the first move
     won = [sign * game.challenger_result for game in games]
     began = [(game.challenger_player == first) != as_champion for game in games]
@@ -463,7 +471,7 @@ def _result(opponent: Opponent, match: MatchResults, as_champion: bool, elo: flo
         longest=max(lengths),
         ends=dict(sorted(Counter(game.end for game in games).items())),
         duplicates=len(repeated_games(games)),
-        failed=match.num_games - len(games),
+        failed=len(match.failed - {game.index for game in match.games}),
         elo_before=elo,
         elo_after=elo + (0.0 if as_champion else elo_gain(elo, opponent.elo, score.share)),
         points_per_game=math.fsum(won) / len(won) if match.header.max_result > 1 else None,

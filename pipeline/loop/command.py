@@ -212,7 +212,7 @@ class Strength:
             self._say(f"champion {champion.name} {strength(champion, info)}")
             rated = rate(read_matches([layout.MATCHES, layout.MEASURED_MATCHES])).ratings
             # A model's best rating: with the most readouts, as a challenger; the gate's fall later.
-            elo = {player.name.partition("@")[0]: player.bradley_terry for player in reversed(rated.players)}
+            elo = {player.name.partition("@")[0]: player.bradley_terry for player in reversed(rated.anchored)}
             line = [elo[path.name] for path in read_champions(layout.SAVED_MODELS) if path.name in elo][-BARS:]
             if len(line) > 1:
                 ends = f"{line[0]:+.0f} to {line[-1]:+.0f}"

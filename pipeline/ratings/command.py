@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from operator import itemgetter
 from pathlib import Path
@@ -213,10 +213,11 @@ def match_result(match: Record) -> strength.MatchResult:
 # From match records to ratings
 
 
-def rate(records: Iterable[Record], anchor: tuple[str, float] | None = None) -> Rated:
+def rate(records: Iterable[Record], anchor: tuple[str, float] | None = None, models_alone: bool = False) -> Rated:
     """The ratings of all players of these matches. Holds one match's games in memory at a time.
 
-    anchor: (name, Elo) for Bradley-Terry; None: random at 0, or the oldest model if random didn't play.
+    anchor: (name, Elo) for Bradley-Terry; None: random at 0, or the oldest model if random didn't play, or if
+    models_alone: then the anchor stays the same while a run goes on.
     Raises NotYet if no game was played, UsageError for an unrated anchor, MuGoError if the matches are of several
     games.
     """
@@ -249,7 +250,7 @@ def rate(records: Iterable[Record], anchor: tuple[str, float] | None = None) -> 
                 "others away, or name folders with --directory"
             )
     infos = {name: info for name, (_, info) in newest.items()}
-    name, value = anchor or (_default_anchor(scores, infos), 0.0)
+    name, value = anchor or (_default_anchor(scores, infos, models_alone), 0.0)
     found = strength.resolve_name(name, {one: score.games for one, score in scores.items()})
     if found is None:
         raise UsageError(f"--anchor {name!r}: no such rated player; rated players: {', '.join(scores)}")
@@ -284,11 +285,13 @@ def rate(records: Iterable[Record], anchor: tuple[str, float] | None = None) -> 
     return Rated(rated, fit, results, points, weights)
 
 
-def _default_anchor(names: Collection[str], infos: Mapping[str, PlayerInfo]) -> str:
-    if "random" in names:
+def _default_anchor(names: Iterable[str], infos: Mapping[str, PlayerInfo], models_alone: bool) -> str:
+    """names: in the order of their first matches."""
+    if "random" in names and not models_alone:
         return "random"
-    if numbered := [name for name in names if layout.number_of(name.rpartition("@")[0]) is not None]:
-        return min(numbered)
+    numbers = {name: layout.number_of(name.rpartition("@")[0]) for name in names}
+    if numbered := {name: number for name, number in numbers.items() if number is not None}:
+        return min(numbered, key=lambda name: numbered[name])  # with the readouts that it had first
     return next((name for name in names if infos[name].kind == "model"), next(iter(names)))
 
 

@@ -319,7 +319,7 @@ def _met(found: ScoredMatch, weights: str) -> Iterator[Met]:
 
 def _rating(run: Run, info: ModelInfo) -> str:
     with suppress(MuGoError, OSError):
-        players = read_ratings(run.ratings).players
+        players = read_ratings(run.ratings).anchored
         ours = [one for one in players if one.name.partition("@")[0] == info.name]
         if ours:
             one = max(ours, key=lambda player: player.games)

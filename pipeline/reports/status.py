@@ -239,7 +239,7 @@ class _Collector:
             trainings=trainings,
             match=match,
             evaluation=evaluation,
-            ratings=tuple(ratings.players[:PLAYERS_SHOWN]) if ratings else (),
+            ratings=tuple(ratings.anchored[:PLAYERS_SHOWN]) if ratings else (),
             disk=disk,
             workers=self.workers(),
             warnings=tuple(reading.warnings),
@@ -282,7 +282,7 @@ class _Collector:
                 groups[shard.worker, shard.generation].append(shard)
         rates: dict[str, float] = {}
         for (worker, _), shards in sorted(groups.items()):
-            if rate := _rate(shards, metas, lambda meta: meta.evaluations):
+            if rate := _rate(_since_break(shards), metas, lambda meta: meta.evaluations):
                 rates[worker] = rate
         return sum(rates.values()) if rates else None
 
@@ -400,6 +400,15 @@ class _Collector:
                 f"{counted(len(lost), 'shard')} without a .meta file, e.g. {lost[0]}; nothing reads them: remove them, "
                 "or copy the .meta files as well"
             )
+
+
+def _since_break(shards: Sequence[SizedShard]) -> Sequence[SizedShard]:
+    """Those after the last time for which a worker was stopped: QUIET_SECONDS, and three times the breaks before."""
+    gaps = [(after.time - shard.time).total_seconds() for shard, after in pairwise(shards)]
+    for number in reversed(range(len(gaps))):
+        if gaps[number] > max(QUIET_SECONDS, 3 * max(gaps[:number], default=0.0)):
+            return shards[number + 1 :]
+    return shards
 
 
 def _rate(

@@ -731,7 +731,7 @@ def read_results(folder: Path, checked: bool = False, keep: bool = False) -> Mat
                 left_out, keep = error, False
                 found.games = {index: one for index, one in found.games.items() if index not in error.games}
         rows, ends = _with_new(found, rows, ends)
-        failed |= {failure.failed for failure in found.failures}
+        failed |= {failure.failed for failure in found.failures} | (left_out.games if left_out else frozenset())
     results = MatchResults(
         folder, found.header, found.num_games, len(data), rows, tuple(ends), failed, left_out=left_out
     )

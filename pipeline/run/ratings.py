@@ -59,6 +59,12 @@ class Ratings(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
     def by_name(self) -> dict[str, RatedPlayer]:
         return {player.name: player for player in self.players}
 
+    @property
+    def anchored(self) -> list[RatedPlayer]:
+        """The players whom matches connect with the anchor, best first. Others can't be compared with them."""
+        group = next((player.group for player in self.players if player.name == self.anchor), 0)
+        return [player for player in self.players if player.group == group]
+
 
 class Member(BaseModel, frozen=True, extra="forbid"):
     """A member of the pool."""

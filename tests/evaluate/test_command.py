@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -827,6 +828,10 @@ def test_a_match_is_tracked_once_by_the_models_training_step(tmp_path, models, m
     assert (line["evaluate/games"], line["evaluate/promoted"]) == (summary.games_played, summary.promoted)
     rated = rate(read_matches([tmp_path / "evaluate"])).ratings.by_name[f"{summary.challenger}@6"]
     assert line["evaluate/elo"] == rated.bradley_terry
+    evaluate(config_for(tmp_path, threshold=0.01, readouts=2, white_model=str(models / "000000-test")))
+    assert "evaluate/elo" not in tracked(tmp_path)[1]  # with other readouts it is another player, whom nothing connects
+    shutil.rmtree(tmp_path / "evaluate/000000-test-vs-000001-test")
+    (tmp_path / "logs/evaluate/points.jsonl").write_text(json.dumps(line) + "\n")
     both = {"white_model": str(models / "000001-test"), "black_model": str(models / "000000-test")}
     evaluate(config_for(tmp_path, threshold=0.01, **both))
     assert len(tracked(tmp_path)) == 1  # the match had ended
@@ -845,7 +850,8 @@ def test_matches_in_evaluates_inner_folders_are_tracked_and_rated_with_the_other
     _, second = tracked(tmp_path)
     assert "evaluate/against/random/games" in second and not (tmp_path / "evaluate/logs").exists()
     folders = [tmp_path / "evaluate", tmp_path / "evaluate" / layout.MEASURED]
-    assert second["evaluate/elo"] == rate(read_matches(folders)).ratings.by_name["000001-test@6"].bradley_terry
+    rated = rate(read_matches(folders), models_alone=True).ratings
+    assert second["evaluate/elo"] == rated.by_name["000001-test@6"].bradley_terry
 
 
 def test_conditions_are_tracked_and_rated_where_no_game_decides(tmp_path, models, made_up_networks):
@@ -857,8 +863,9 @@ def test_conditions_are_tracked_and_rated_where_no_game_decides(tmp_path, models
     assert line["evaluate/against/random/games"] == met.games_played == 8
     assert line["evaluate/against/random/win_rate"] == met.wins / 8
     assert line["evaluate/against/random/score"] == met.share
-    rated = rate(read_matches(folders_of_matches(config_for(tmp_path)))).ratings
-    assert rated.anchor == "random" and line["evaluate/elo"] == rated.by_name[f"{summary.challenger}@6"].bradley_terry
+    rated = rate(read_matches(folders_of_matches(config_for(tmp_path))), models_alone=True).ratings
+    name = f"{summary.challenger}@6"
+    assert rated.anchor == name and line["evaluate/elo"] == rated.by_name[name].bradley_terry
 
 
 def test_a_kill_before_the_decision_tracks_the_match_once(tmp_path, models, made_up_networks, monkeypatch):

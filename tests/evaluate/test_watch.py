@@ -146,6 +146,8 @@ def test_each_evaluation_is_tracked_by_the_models_training_step(run: Path, monke
     assert newest["evaluate/step"] == 123 and newest["evaluate/games"] == 6
     assert newest["evaluate/win_rate"] == sum(one.wins for one in record.results) / 6
     assert (newest["evaluate/elo"], newest["evaluate/elo_error"]) == (record.rating, record.rating_error)
+    plies = sum(one.average_length * one.games for one in record.results) / 6
+    assert newest["evaluate/plies_per_game"] == pytest.approx(plies)
     for one in record.results:
         score = newest[f"evaluate/against/{one.opponent.replace('@', '_')}/score"]
         assert score == one.share

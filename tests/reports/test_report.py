@@ -235,6 +235,17 @@ def test_every_minute_counts_once() -> None:
     assert minutes[1] == pytest.approx({"selfplay": 15, "train": 60, "pause": 120 + 100})
 
 
+def test_a_stop_before_a_match_is_a_pause_and_the_last_match_counts(tmp_path: Path) -> None:
+    match = read_results(make_match(tmp_path / "match", (player("000001-m"), player("000000-m")), [[0]]).folder)
+    header = match.header.model_copy(update={"created": f"{NOW + timedelta(minutes=312)}"})
+    decided = {"decided": f"{NOW + timedelta(minutes=315)}"}
+    matches = [ScoredMatch(replace(match, header=header, summary=decided), Score())]
+    models = [trained(0, 0, None), trained(1, 12, 120), trained(2, 320, 60)]
+    for of_run, more in ((models, {"gather": 4, "train": 1}), (models[:2], {})):
+        found = {name: value / 60 for name, value in time_spent(of_run, matches, [])[1].items() if value}
+        assert found == pytest.approx({"pause": 300, "evaluate": 3, **more})
+
+
 def test_a_promotion_match_ends_when_it_is_first_decided(tmp_path: Path) -> None:
     match = make_match(tmp_path / "match", (player("000001-m"), player("000000-m")), [[0]])
     first, again = (

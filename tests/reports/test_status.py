@@ -161,6 +161,13 @@ def test_evaluations_per_second_leave_out_what_is_between_generations(run: Path)
     assert look(run, later).play.evaluations_per_second == pytest.approx(300 / 20)
 
 
+def test_evaluations_per_second_leave_out_a_stop(run: Path) -> None:
+    later = NOW + timedelta(minutes=50)  # in the same generation
+    for seconds in (0, 20, 40):
+        shard_at(run, later + timedelta(seconds=seconds), evaluations=300)
+    assert look(run, later).play.evaluations_per_second == pytest.approx(2 * 300 / 40)
+
+
 def test_all_workers_of_the_newest_generations_count(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sample represents older generations, which don't count for the rates."""
     monkeypatch.setattr(run_files, "NEWEST", 2)

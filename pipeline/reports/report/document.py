@@ -134,11 +134,9 @@ def _strength(facts: Facts) -> Iterator[str]:
 def _elo_chart(ratings: Ratings, promoted: set[str]) -> str:
     models: dict[str, list[Point]] = {}  # by readouts
     levels: dict[str, float] = {}
-    for player in ratings.players:
+    for player in ratings.anchored:
         name, _, readouts = player.name.rpartition("@")
         number, elo, error = number_of(name), player.bradley_terry, player.bradley_terry_error
-        if player.group:
-            continue
         if number is None or player.kind != "model":
             if len(levels) < MOST_LEVELS:
                 levels[player.name] = elo
@@ -146,11 +144,13 @@ def _elo_chart(ratings: Ratings, promoted: set[str]) -> str:
         note = f"{player.name}: {elo:.0f} ± {error:.0f}"
         models.setdefault(readouts, []).append(Point(number, elo, error, hollow=name not in promoted, note=note))
     shown = sorted(models.items(), key=lambda item: (-len(item[1]), item[0]))[:MODEL_LINES]
+    others = len(ratings.players) - len(ratings.anchored)
+    left_out = f" Left out: {counted(others, 'player')} whom no match connects with them." if others else ""
     return Chart(
         "Elo",
         f"Bradley-Terry ratings from all matches, {ratings.anchor} at {ratings.anchor_elo:g}; bars are 95 % intervals. "
         "Hollow: not promoted. A chain of matches between neighbours overstates the total gain; a tournament with "
-        "other players corrects that.",
+        f"other players corrects that.{left_out}",
         {f"{readouts} readouts per move": sorted(found, key=lambda one: one.x) for readouts, found in shown},
         levels=levels,
         x_name="model",

@@ -216,35 +216,37 @@ def time_spent(
     times: of all shards, ascending.
     Assumes the order of a single loop: the model's match, self-play up to the last shard, gather, the next training.
     If stages run concurrently, the later one gets the time. Breaks longer than PAUSE are "pause", except during
-    training. If a manifest lacks the duration of the training, gather and training are "other".
+    training and matches. If a manifest lacks the duration of the training, gather and training are "other".
     """
-    decided: dict[str, datetime] = {}  # of each model's first match, the one for its promotion
+    decided: dict[str, tuple[datetime, datetime]] = {}  # end and begin of each model's first match, for its promotion
     for found in matches:
         if time := found.decided:
-            challenger = found.match.header.challenger
-            decided[challenger] = min(time, decided.get(challenger, time))
+            header = found.match.header
+            times_of = time, parse_time(header.created) or time
+            decided[header.challenger] = min(times_of, decided.get(header.challenger, times_of))
     created = [(one, time) for one in models if (time := parse_time(one.created))]
     spent = {}
     for (model, begin), (after, end) in zip(created, [*created[1:], (None, None)], strict=False):
         shards = times[bisect_right(times, begin) : None if end is None else bisect_right(times, end)]
-        if end is None and not shards:
+        match_end, match_begin = decided.get(model.name, (None, None)) if model.number else (None, None)
+        finish = end or (shards[-1] if shards else match_end)
+        if finish is None:
             continue
-        finish = end or shards[-1]
         seconds = number_in(after.manifest, "seconds") if after else None
         trains_from = finish - timedelta(seconds=seconds or 0)
-        match_end = decided.get(model.name) if model.number else None
         played_from = min(max(match_end or begin, begin), trains_from)
         played_to = max(min(shards[-1], trains_from), played_from) if shards else played_from
         in_play = _pauses([played_from, *(time for time in shards if played_from < time < played_to), played_to])
         behind = _pauses([played_to, trains_from])
+        before = _pauses([begin, min(max(match_begin or begin, begin), played_from)])  # a match may take hours
         gathered = max((trains_from - played_to).total_seconds() - behind, 0.0)
         spent[model.number] = {
-            "evaluate": (played_from - begin).total_seconds(),
+            "evaluate": (played_from - begin).total_seconds() - before,
             "selfplay": max((played_to - played_from).total_seconds() - in_play, 0.0),
             "gather": 0.0 if seconds is None else gathered,
             "train": seconds or 0.0,
             "other": gathered if seconds is None else 0.0,
-            "pause": in_play + behind,
+            "pause": before + in_play + behind,
         }
     return spent
 

@@ -9,6 +9,7 @@ search result is its policy: the shares of its visits, or Gumbel's target.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 from pipeline.errors import MuGoError
 from pipeline.games.capabilities import InSgf
 from pipeline.games.contract import Game, States
+from pipeline.games.specs import parse_game
 from pipeline.games.stones import BoardGame
 from pipeline.reports.recorded_games import ENDINGS, RecordedGame
 from pipeline.reports.report.facts import Facts
@@ -93,7 +95,11 @@ def _turn(shard: Shard, index: int) -> float:
     """The largest value that the loser of a game had, from the loser's viewpoint; -2 for drawn games."""
     moves = slice(int(shard.move_offsets[index]), int(shard.move_offsets[index + 1]))
     values, result = shard.root_values[moves], float(shard.results[index])
-    movers = np.arange(len(values)) % 2  # not exact for every game, but good enough to choose one
+    # Not exact for every game, but good enough to choose one. With dice, a throw and its move are two plies.
+    plies = 1
+    with suppress(MuGoError):  # of a package that isn't here
+        plies = 2 if parse_game(shard.header["game"]).has_chance else 1
+    movers = np.arange(len(values)) // plies % 2
     of_first = np.where(movers == 0, values, -values)
     return float(np.max(-of_first * result)) if result and len(values) else -2.0
 
