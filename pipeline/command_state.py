@@ -40,7 +40,7 @@ def _state_of_run(config: Options) -> RunState:
         folder = config.new_model.parent if config.new_model else layout.SAVED_MODELS
         made = layout.number_of(config.new_model.name) if config.new_model else None
         generation = state_of_next(folder).generation if made is None else made
-        original = read_info(config.original_model) if config.original_model else newest_info(folder)
+        original = read_info(resolve_champion(config.original_model)) if config.original_model else newest_info(folder)
         return RunState(generation, state_of(original).samples)
     if isinstance(config, EvaluateConfig):
         return state_of(_challenger(config))

@@ -112,8 +112,8 @@ def test_asking_for_more_than_there_is_says_how_many_are_missing(run: Run, tmp_p
 
 def test_a_preset_of_another_game_is_refused(run: Run, tmp_path: Path) -> None:
     make_champion(tmp_path / "saved_models", spec="tictactoe")
-    done = run("selfplay", "--preset", "shogi5")
-    assert done.code == 2 and "shogi:5" in last_line(done) and "tictactoe" in last_line(done)
+    done = run("selfplay", "--preset", "go9")
+    assert done.code == 2 and "go:9" in last_line(done) and "tictactoe" in last_line(done)
     assert not (tmp_path / "data").exists()
 
 

@@ -24,7 +24,7 @@ PRESETS = preset_names()
 
 
 def test_there_are_presets() -> None:
-    wanted = {"go9-tour", "go9", "go9-gpu", "go19-gpu", "tictactoe", "shogi5", "gomoku19-capture"}
+    wanted = {"go9-tour", "go9", "go9-gpu", "go19-gpu", "tictactoe", "gomoku19-capture"}
     assert wanted <= set(PRESETS)
 
 

@@ -269,6 +269,7 @@ def test_the_models_looked_at_are_those_the_stage_uses(run: Path) -> None:
     assert run_state_of(EvaluateConfig(black_model=str(other))) == RunState(8, 70)
     assert run_state_of(TrainConfig(new_model=other.parent / "some-name")) == RunState(9, 70)
     assert run_state_of(TrainConfig(new_model=run / "000030-again", original_model=other)) == RunState(30, 70)
+    assert run_state_of(TrainConfig(original_model=Path("pretrained/backgammon"))).samples > 0  # in any folder
 
 
 def test_before_there_are_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

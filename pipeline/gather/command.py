@@ -142,7 +142,7 @@ def gather(config: GatherConfig, progress: Progress = SILENT) -> GatherSummary:
         maker = _SetMaker(config, window, game, skip, progress)
         made = maker.make(num_chunks)
         chunk_set = maker.chunk_set()
-        sets_removed = remove_old_sets(output, config.keep_sets) if made else 0
+        sets_removed = remove_old_sets(output, config.keep_sets, chunk_set.id) if made else 0
     current_store().forget_shards(config.directory, generation_of(window.metas[-1].path.parts[-3]))
     seconds = time.monotonic() - start
     figures = window.figures(maker.bad)
@@ -227,9 +227,10 @@ def _affordable_chunks(config: GatherConfig, window: Window, available: int) -> 
     found = f"{config.directory}: {available:,} positions to train on ({held_out:,} more are held out)"
     if not config.as_many_as_possible:
         limit = _limit(config, window)
+        more = f"raise {limit}" if limit and _is_full(window, limit) else "run selfplay"
         raise MuGoError(
             f"{found}; {config.chunks_to_make} chunks of {size:,} need {wanted:,}; {wanted - available:,} missing; "
-            f"run selfplay, {limit and f'raise {limit}, '}or add --as-many-as-possible"
+            f"{more}, or add --as-many-as-possible"
         )
     if available < size:
         problem = f"{found}; one chunk needs {size:,}"
@@ -244,6 +245,11 @@ def _limit(config: GatherConfig, window: Window) -> str:
     return f"--max-positions ({config.max_positions:,})" if window.capacity == config.max_positions else ""
 
 
+def _is_full(window: Window, limit: str) -> bool:
+    """limit: from _limit()."""
+    return window.seen >= window.capacity or limit.startswith("--max-games")
+
+
 def _refuse(config: GatherConfig, window: Window, problem: str, option: str, missing: int, lacking: int) -> None:
     """Raise NotYet for `missing` positions, or MuGoError if more games don't help: the window is full and can't grow.
 
@@ -252,8 +258,7 @@ def _refuse(config: GatherConfig, window: Window, problem: str, option: str, mis
     """
     variation = 4 * math.sqrt(window.capacity) if config.replacement == "random" else 0.0
     limit = _limit(config, window)
-    is_full = window.seen >= window.capacity or limit.startswith("--max-games")
-    if limit and is_full and not window.repeated and lacking > variation:
+    if limit and _is_full(window, limit) and not window.repeated and lacking > variation:
         way_out = f"the window is full; raise {limit} or lower {option}"
         raise MuGoError(f"{problem}; {missing:,} missing; {way_out}")
     raise NotYet(f"{problem}; {missing:,} missing; run selfplay again", missing)

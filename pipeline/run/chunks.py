@@ -340,14 +340,16 @@ def newest_complete_set(directory: Path) -> ChunkSet | None:
     return next(filter(None, newest_first), None)
 
 
-def remove_old_sets(directory: Path, keep: int) -> int:
-    """Remove all sets, also incomplete ones, but the newest `keep` complete ones; returns how many were removed.
+def remove_old_sets(directory: Path, keep: int, made: str = "") -> int:
+    """Remove all sets, also incomplete ones, but the newest `keep` complete ones and the one just made, if it is older.
+
+    Returns how many were removed.
 
     Call it under the folder's lock when the new set is complete.
     """
     sets = list_sets(directory)
     complete = [name for name, files in sets.items() if complete_set(name, files)]
-    old = [files for name, files in sets.items() if name not in complete[-keep:]]
+    old = [files for name, files in sets.items() if name not in complete[-keep:] and str(name) != made]
     remove_sets(old)
     return len(old)
 

@@ -48,6 +48,7 @@ from pipeline.run.models import (
     Model,
     ModelInfo,
     check_champion,
+    has_model,
     newest_model,
     next_model_path,
     read_model,
@@ -110,17 +111,18 @@ class TrainSummary:
     holdout_examples: int
     value_gap: float | None
     seconds: float  # of this process's training steps
-    samples_per_second: float
+    samples_per_second: float  # 0: all steps had been made before
     method: str
     metrics: Metrics  # "train", "holdout_before" and "holdout_after", by the objective's names
 
     def lines(self) -> list[str]:
         """The short form."""
         resumed = f", resumed at step {self.resumed_from_step:,}" if self.resumed_from_step else ""
+        speed = f", {self.samples_per_second:,.0f} samples/s" if self.samples_per_second else ""
         lines = [
             f"{self.model.name} from {self.original_model.name}: {counted(self.steps, 'step')} on "
-            f"{counted(self.examples, 'example')} in {duration(self.seconds)}, "
-            f"{self.samples_per_second:,.0f} samples/s{resumed}",
+            f"{counted(self.examples, 'example')} in {duration(self.seconds)}"
+            f"{speed}{resumed}",
             self._training(),
         ]
         if self.holdout_examples:
@@ -310,6 +312,9 @@ class _Training:
             self._tracker.add(self._trainer.histograms(), self._total_steps, settled=False)
             self._tracker.settle()
         except KeyboardInterrupt:
+            if has_model(new_model):  # written, but for what is tracked
+                self._tracker.settle()
+                raise
             self._save()
             self._progress.say(f"interrupted after step {self._done.step} of {self._steps}; run it again to continue")
             raise
@@ -553,7 +558,7 @@ class _Training:
                 "steps_cut": self._steps_cut,
                 "total_steps": self._total_steps,
                 "seconds": round(self._seconds(), 1),
-                "samples_per_second": round(speed, 1),
+                **({"samples_per_second": round(speed, 1)} if speed else {}),
                 "total_samples": _total_samples(self._model.info) + int(self._sizes.sum()),
                 "metrics": metrics,
                 **({} if gap is None else {"value_gap": gap}),

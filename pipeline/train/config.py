@@ -67,7 +67,8 @@ class OptimizerOptions(Options):
 class TrainConfig(OptimizerOptions, PriorityOptions, LossOptions, GrowthOptions, TrackingOptions):
     """Train a new model on the newest set of chunks.
 
-    An interrupted training resumes from its checkpoint and ends with the same weights as an uninterrupted one.
+    An interrupted training resumes from its checkpoint and ends with the same weights as an uninterrupted one (on a
+    GPU with nearly the same).
 
     \b
     Reads:   data/training_data/*.h5, and the model to start from (--original-model)

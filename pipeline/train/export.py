@@ -77,6 +77,8 @@ def export(config: ExportConfig, progress: Progress = SILENT) -> ExportSummary:
         raise UsageError("export: no output given; wanted the folder to make, e.g. export saved_models/best_model mine")
     model = read_model(resolve_champion(config.model))
     strength = [_strength(model, folder) for folder in config.match]
+    manifest = model.info.manifest  # perhaps of a copy: then what is known of the original stays
+    original = {"name": model.info.name, "weights": model.info.files[layout.WEIGHTS].sha256}
     weights = {name: _halved(model, name) for name in model.weights}
     method = method_named(model.info.method)
     architecture = method.stored(method.with_absolute_paths(model), config.output.parent)
@@ -84,9 +86,9 @@ def export(config: ExportConfig, progress: Progress = SILENT) -> ExportSummary:
         update={
             "architecture": architecture,
             "manifest": {
-                **model.info.manifest,
-                "exported": {"name": model.info.name, "weights": model.info.files[layout.WEIGHTS].sha256},
-                STRENGTH: [asdict(one) for one in strength],
+                **manifest,
+                "exported": manifest.get("exported", original),
+                STRENGTH: [*manifest.get(STRENGTH, []), *map(asdict, strength)],
                 **({"note": config.note} if config.note else {}),
             },
         }

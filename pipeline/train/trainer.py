@@ -24,7 +24,7 @@ usual warm-up (TensorFlow's ExponentialMovingAverage). Norms' running means and 
 & Valpola 2017). evaluate() measures the average. A run that continues without ema_decay goes on from the raw weights.
 
 ``weights`` and ``optimizer_state`` are a trainer's whole state: a trainer made from them continues with the same bits
-on the same machine with as many threads.
+on the same CPU with as many threads. On a GPU, kernels are chosen by timing, so the last bits may differ.
 """
 
 from __future__ import annotations

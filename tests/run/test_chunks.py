@@ -192,6 +192,7 @@ def test_old_sets_are_removed_and_half_made_ones(tmp_path: Path) -> None:
     assert chunks.remove_old_sets(tmp_path, keep=2) == 3
     assert list(chunks.list_sets(tmp_path)) == [names[2], names[4]]
     assert (tmp_path / "notes.h5").exists()
+    assert chunks.remove_old_sets(tmp_path, keep=1, made=str(names[2])) == 0  # an older one, completed again
 
 
 def test_a_kill_while_a_set_is_removed_leaves_no_whole_set_without_its_hold_out(

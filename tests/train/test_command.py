@@ -378,6 +378,7 @@ class TestResume:
         assert take_priorities() == priorities
         assert bool(priorities) == ("priority_exponent" in options)
         assert resumed.resumed_from_step == after
+        assert ("samples/s" in "".join(resumed.lines())) == (after < resumed.steps)
         assert any("resuming at step" in text for text in progress.said)
         assert_equal_models(whole.model, resumed.model)
         assert resumed.loss == whole.loss

@@ -71,6 +71,9 @@ def test_strength_is_seen_by_the_model(model: Model, tmp_path: Path, is_challeng
     )
     (stored,) = read_info(tmp_path / "mine").manifest[STRENGTH]
     assert stored["games"] == 3 and stored["points_share_low"] < stored["points_share"] < stored["points_share_high"]
+    export(ExportConfig(model=tmp_path / "mine", output=tmp_path / "copied-again"))
+    again = read_info(tmp_path / "copied-again").manifest
+    assert again[STRENGTH] == [stored] and again["exported"]["name"] == model.path.name
 
 
 def test_bad_input(model: Model, tmp_path: Path) -> None:

@@ -97,6 +97,7 @@ class Gomocup:
             except UsageError:
                 raise ProtocolError(f"{plays} 9 to 19") from None
             self.session.change_game(other.without_move_limit())
+            self.session.warm_up()  # else the first move would load the network on its clock
             self._game, self._size = other, other.size
         return self._restart()
 

@@ -67,7 +67,8 @@ COUNTS = ("", *"一二三四五六七八九十", *(f"十{digit}" for digit in "�
 PLAYERS, OF_HANDICAP = ("先手", "後手"), ("下手", "上手")
 
 LOST, WON = -1, 1  # of the player to move
-_LEFT = (0, "not decided")
+NOT_DECIDED = "not decided"
+_LEFT = (0, NOT_DECIDED)
 # How games end: KIF's word, CSA's word, the result for the player to move (0: a draw, or nothing is decided), and what
 # people call it.
 _RESULTS: tuple[tuple[str, str, int, str], ...] = (

@@ -177,15 +177,15 @@ function percent(share) {
 
 function statusText() {
   const [first, second] = view.colours;
+  const notes = view.notes.length ? `About this record: ${view.notes.join("; ")}. ` : "";
   if (view.ply < view.moves.length) {
-    const notes = view.notes.length ? `About this record: ${view.notes.join("; ")}. ` : "";
     const move = view.ply ? `After ${view.moves[view.ply - 1]} by ${view.colours[view.movers[view.ply - 1]]}. ` : `The initial position. ${notes}`;
     return move + hintText();
   }
-  if (view.over) return `${view.result}.`;
+  if (view.over) return `${view.result}.${view.moves.length ? "" : ` ${notes}`}`;
   const colour = view.turn === 0 ? first : second;
   if (thinking) return view.opponent_ready ? `${view.opponent} is thinking…` : loadingText(view.opponent);
-  const before = view.moves.length ? `${view.colours[view.movers.at(-1)]} played ${view.moves.at(-1)}. ` : "";
+  const before = view.moves.length ? `${view.colours[view.movers.at(-1)]} played ${view.moves.at(-1)}. ` : notes;
   const onlyPass = view.can_pass && !view.legal.includes(true) ? " You can only pass." : "";
   if (hinted === view.ply && view.analysis) return hintText();
   if (!view.rules_ready) return SETTING_UP;
@@ -308,7 +308,7 @@ const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowR
 
 function pressed(event) {
   if (!view || document.querySelector("dialog[open]") || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.target.closest("input, select, textarea, summary")) return;
+  if (event.target.closest("input:not([type=checkbox]), select, textarea")) return;
   const onPoint = event.target.closest(".point"), steps = !onPoint && (reviewing || view.over || view.ply < view.moves.length);
   const keys = {
     ",": () => go(at() - 1), ".": () => go(at() + 1), Home: () => go(0), End: () => go(view.moves.length),

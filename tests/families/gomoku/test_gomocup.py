@@ -38,12 +38,16 @@ class FirstFree:
         assert isinstance(game, Gomoku)
         self.game: Gomoku = game
         self.seconds: list[float | None] = []
+        self.warmed_up = ""
         self.restart()
 
     def restart(self, state: States | None = None) -> None:
         self.state: States = self.game.initial(1) if state is None else state
         self.moves: list[int] = []
         self.before: list[States] = []
+
+    def warm_up(self) -> None:
+        self.warmed_up = self.game.spec
 
     def play(self, action: int) -> None:
         after = self.game.play(self.state, np.array([action], np.int32), History.empty(1, 1))
@@ -71,7 +75,7 @@ class FirstFree:
 def test_a_model_of_all_boards_plays_the_managers() -> None:
     player = FirstFree("gomoku:any")
     session = Gomocup(player)  # type: ignore[arg-type]
-    assert session.answer("START 15") == ["OK"] and player.game.spec == "gomoku:any,size=15"
+    assert session.answer("START 15") == ["OK"] and player.game.spec == player.warmed_up == "gomoku:any,size=15"
     assert session.answer("TURN 14,14") == ["0,0"]
     assert session.answer("START 20") == ["ERROR unsupported size '20'; this model plays on 9 to 19"]
     assert session.answer("START 9") == ["OK"] and player.game.spec == "gomoku:any"

@@ -130,6 +130,8 @@ def test_records_are_saved_and_opened(page: Page) -> None:
 
 NOTES = [
     ("   1 ７六歩(77)\n   2 切れ負け\n", "Sente wins: out of time"),
+    ("   1 ７六歩(77)\n   2 持将棋\n", "a draw: impasse"),
+    ("   1 ７六歩(77)\n   2 引き分け\n", "a draw"),
     ("   1 ７六歩(77)\nまで1手で後手の勝ち\n",
      "only line 3 says how it ended: 'まで1手で後手の勝ち'; Gote wins: no reason given"),
     ("   1 ７六歩(77)\n   2 投了\n手合割：平手\n   1 ７六歩(77)\n", "a second game begins at line 4 and isn't read"),

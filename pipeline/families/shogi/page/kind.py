@@ -9,7 +9,7 @@ import numpy as np
 
 from pipeline.errors import IllegalMove
 from pipeline.families.shogi.game import Shogi
-from pipeline.families.shogi.kifu import FORMATS, SUFFIXES, parse_kifu
+from pipeline.families.shogi.kifu import FORMATS, NOT_DECIDED, SUFFIXES, parse_kifu
 from pipeline.families.shogi.page.table import ShogiTable
 from pipeline.games.contract import AnyGame, Game
 from pipeline.games.sgf import AnotherGame, is_sgf
@@ -56,8 +56,9 @@ class ShogiPage(BoardPage):
         names = tuple("" if name == "?" else name for name in found.players)
         loser = int(found.points > 0) if found.end == "resigned" else None
         notes = list(found.notes)
-        if found.points and found.end not in ("", "resigned"):
-            notes.append(f"{own.colours[found.points < 0]} wins: {found.end}")
+        if found.end not in ("", NOT_DECIDED, "resigned"):
+            who = f"{own.colours[found.points < 0]} wins" if found.points else "a draw"
+            notes.append(who if found.end == who else f"{who}: {found.end}")
         if others:
             notes.append(f"the first of {len(others) + 1} games")
         usual = np.array_equal(found.start, own.initial(1))
