@@ -72,7 +72,7 @@ def play(
             line = read_line(typed, LONGEST_LINE)
             if not line:
                 return
-            table.answer(line.strip())
+            table.answer(line.rstrip())
     finally:
         opponent.close()
 
@@ -183,8 +183,13 @@ class Table:
         self._let_opponent_move()
 
     def answer(self, line: str) -> None:
-        """Do what a line says, or say why not."""
-        word, _, rest = line.partition(" ")
+        """Do what a line says, or say why not.
+
+        Where moves are free texts, a line of several words is one, and so is any that begins with a space.
+        """
+        word, _, rest = line.strip().partition(" ")
+        if self._speaks and ((rest and word.lower() != "sgf") or line.startswith(" ")):
+            word = line
         try:
             match word.lower():
                 case "":
@@ -209,18 +214,22 @@ class Table:
                     self._save(rest.strip())
                 case _:
                     self._refuse_if_over()
-                    self._move(line)
+                    self._move(line.strip())
         except MuGoError as error:
             self._say(f"? {error}")
+
+    @property
+    def _speaks(self) -> bool:
+        game = self._game.game
+        return isinstance(game, Spoken) and game.speaks
 
     # Moves
 
     def _move(self, text: str) -> None:
         if self._game.to_move == self._person:  # otherwise the opponent has failed: the move was for another position
-            game = self._game.game
-            longest = LONGEST_LINE if isinstance(game, Spoken) and game.speaks else LONGEST_MOVE
+            longest = LONGEST_LINE if self._speaks else LONGEST_MOVE
             try:
-                self._play(game.parse_move(self._game.positions[-1].state, text[:longest]))
+                self._play(self._game.game.parse_move(self._game.positions[-1].state, text[:longest]))
             except IllegalMove as error:
                 reason = str(error).rpartition(": ")[2]  # without the game and the row
                 raise UsageError(f"{reason}; help lists what else can be typed") from error

@@ -43,6 +43,12 @@ def test_moves_that_no_list_has_are_refused_and_free_texts_are_said() -> None:
     assert f"{long} [1 1]" in played("text:ConnectFour-v0", f"{long} [1 1]", seed=4)
 
 
+def test_sentences_that_begin_like_a_command_are_said() -> None:
+    for line in ("Resign yourself to it: [1 1]", "quit stalling [1 1]", " undo [1 1]"):
+        assert line.strip() in played("text:ConnectFour-v0", line, "quit", seed=4)
+    assert "the seed was 4" in played("text:ConnectFour-v0", "resign", seed=4)  # the game is over
+
+
 def test_taking_back_a_move_shows_the_text_before_it() -> None:
     game = parse_game("text:TicTacToe-v0")
     lines: list[str] = []
