@@ -47,6 +47,7 @@ from pipeline.run.chunks import (
     Columns,
     complete_set,
     list_sets,
+    newest_complete_set,
     read_header,
     remove_old_sets,
     write_chunk,
@@ -384,8 +385,10 @@ class _SetMaker:
 
     def _already_made(self, skipped: list[str]) -> None:
         """Report a complete set. skipped: ids of the shards that were damaged when it was made."""
-        if (newest := max(list_sets(self.output))) != self.set_name:
-            self.progress.say(f"set {self.set_name} was made before; set {newest} is newer, and train takes the newest")
+        newest = newest_complete_set(self.output)
+        if newest is not None and newest.id != str(self.set_name):
+            newer = f"set {newest.id} is newer, and train takes the newest"
+            self.progress.say(f"set {self.set_name} was made before; {newer}")
         self.bad.update(number for number, meta in enumerate(self.window.metas) if meta.id in skipped)
 
     # Sampling and reading

@@ -61,7 +61,12 @@ class GatherConfig(WindowOptions, DiscountOptions, LambdaOptions, SearchTargetOp
     as_many_as_possible: bool = Field(
         False, description="Make fewer chunks instead of failing if the window has too few positions."
     )
-    holdout_fraction: float = Field(0.05, ge=0, lt=1, description="Share of games held out to measure the loss.")
+    holdout_fraction: float = Field(
+        0.05,
+        ge=0,
+        lt=1,
+        description="Share of games held out to measure the loss. Raised during a run, it holds out games trained on.",
+    )
     output_directory: Path = Field(layout.CHUNKS, description="Where chunks are written.")
     keep_sets: int = Field(2, ge=1, description="Sets of chunks to keep, including the new one.")
     seed: int = Field(0, ge=0, description="Seed of the sampling.")

@@ -357,16 +357,18 @@ class _Training:
         with naming(self._model.path):
             weights = self._grown.weights
             optimizer = None if self._grown.fresh_optimizer else read_optimizer(self._model.path)
+            notes = [self._grown.note] if self._grown.note else []
             if optimizer is not None and not has_moments(optimizer, config):
                 optimizer = without_moments(optimizer)
                 by_muon = f"{self._model.info.name} was trained by Muon, which has no moments for Adam"
-                self._progress.say(f"the optimiser starts anew: {by_muon}")
+                notes.append(f"the optimiser starts anew: {by_muon}")
             if optimizer is not None:
                 optimizer = with_own_counts(optimizer)
-            if self._grown.note:
-                self._progress.say(self._grown.note)
             found = checkpoint.read(self._progress, self._check)
-            if found is not None:
+            if found is None:
+                for note in notes:
+                    self._progress.say(note)
+            else:
                 self._done = _STORED_PROGRESS.validate_python(found.progress)
                 weights, optimizer = found.weights, found.optimizer
                 self._progress.say(f"resuming at step {self._done.step} of {self._steps}")

@@ -198,6 +198,15 @@ def test_a_loss_that_is_not_finite_stops_before_any_weight_changes() -> None:
     assert all(np.array_equal(before[name], after[name]) for name in before if "running" not in name)
 
 
+def test_what_is_measured_does_not_depend_on_what_sample_weights_add_up_to() -> None:
+    """Prioritised replay's are 1 at most; the gradient is smaller with them."""
+    batch = examples(48)
+    weighted = batch._replace(sample_weight=torch.full_like(batch.sample_weight, 0.25))
+    plain, found = trainer().step(batch), trainer().step(weighted)
+    assert found.metrics == pytest.approx(plain.metrics, rel=1e-5)
+    assert found.gradient_norm == pytest.approx(plain.gradient_norm / 4, rel=1e-4)
+
+
 def test_evaluating_weighs_batches_by_the_rows_that_count() -> None:
     subject = trainer(EVERY_TERM)
     whole = examples(30)
