@@ -272,7 +272,7 @@ def _track(
     folders = folders_of_matches(config)
     if sum(len(list_matches(folder)) for folder in folders) <= MOST_RATED:
         with suppress(MuGoError):  # damaged matches, games of several kinds: `ratings` says so
-            for one in rate(read_matches(folders), models_alone=True).ratings.anchored:
+            for one in rate(read_matches(folders)).ratings.anchored:
                 if one.name == challenger.info.rated_as:
                     values["elo"] = one.bradley_terry
     own = layout.evaluated(config.output_dir)

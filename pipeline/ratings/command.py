@@ -213,11 +213,10 @@ def match_result(match: Record) -> strength.MatchResult:
 # From match records to ratings
 
 
-def rate(records: Iterable[Record], anchor: tuple[str, float] | None = None, models_alone: bool = False) -> Rated:
+def rate(records: Iterable[Record], anchor: tuple[str, float] | None = None) -> Rated:
     """The ratings of all players of these matches. Holds one match's games in memory at a time.
 
-    anchor: (name, Elo) for Bradley-Terry; None: random at 0, or the oldest model if random didn't play, or if
-    models_alone: then the anchor stays the same while a run goes on.
+    anchor: (name, Elo) for Bradley-Terry; None: random at 0, or the oldest model if random didn't play.
     Raises NotYet if no game was played, UsageError for an unrated anchor, MuGoError if the matches are of several
     games.
     """
@@ -250,7 +249,7 @@ def rate(records: Iterable[Record], anchor: tuple[str, float] | None = None, mod
                 "others away, or name folders with --directory"
             )
     infos = {name: info for name, (_, info) in newest.items()}
-    name, value = anchor or (_default_anchor(scores, infos, models_alone), 0.0)
+    name, value = anchor or (_default_anchor(scores, infos), 0.0)
     found = strength.resolve_name(name, {one: score.games for one, score in scores.items()})
     if found is None:
         raise UsageError(f"--anchor {name!r}: no such rated player; rated players: {', '.join(scores)}")
@@ -285,9 +284,9 @@ def rate(records: Iterable[Record], anchor: tuple[str, float] | None = None, mod
     return Rated(rated, fit, results, points, weights)
 
 
-def _default_anchor(names: Iterable[str], infos: Mapping[str, PlayerInfo], models_alone: bool) -> str:
+def _default_anchor(names: Iterable[str], infos: Mapping[str, PlayerInfo]) -> str:
     """names: in the order of their first matches."""
-    if "random" in names and not models_alone:
+    if "random" in names:
         return "random"
     numbers = {name: layout.number_of(name.rpartition("@")[0]) for name in names}
     if numbered := {name: number for name, number in numbers.items() if number is not None}:

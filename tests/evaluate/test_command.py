@@ -850,8 +850,8 @@ def test_matches_in_evaluates_inner_folders_are_tracked_and_rated_with_the_other
     _, second = tracked(tmp_path)
     assert "evaluate/against/random/games" in second and not (tmp_path / "evaluate/logs").exists()
     folders = [tmp_path / "evaluate", tmp_path / "evaluate" / layout.MEASURED]
-    rated = rate(read_matches(folders), models_alone=True).ratings
-    assert second["evaluate/elo"] == rated.by_name["000001-test@6"].bradley_terry
+    rated = rate(read_matches(folders)).ratings
+    assert rated.anchor == "random" and second["evaluate/elo"] == rated.by_name["000001-test@6"].bradley_terry
 
 
 def test_conditions_are_tracked_and_rated_where_no_game_decides(tmp_path, models, made_up_networks):
@@ -863,9 +863,9 @@ def test_conditions_are_tracked_and_rated_where_no_game_decides(tmp_path, models
     assert line["evaluate/against/random/games"] == met.games_played == 8
     assert line["evaluate/against/random/win_rate"] == met.wins / 8
     assert line["evaluate/against/random/score"] == met.share
-    rated = rate(read_matches(folders_of_matches(config_for(tmp_path))), models_alone=True).ratings
+    rated = rate(read_matches(folders_of_matches(config_for(tmp_path)))).ratings
     name = f"{summary.challenger}@6"
-    assert rated.anchor == name and line["evaluate/elo"] == rated.by_name[name].bradley_terry
+    assert rated.anchor == "random" and line["evaluate/elo"] == rated.by_name[name].bradley_terry
 
 
 def test_a_kill_before_the_decision_tracks_the_match_once(tmp_path, models, made_up_networks, monkeypatch):
