@@ -69,7 +69,7 @@ def numbers_of(folder: Path) -> dict[str, Counter[int]]:
 def test_eight_workers_lose_no_game_and_play_none_twice(workshop: Workshop, folder: Path) -> None:
     """While two of the same name are refused, and somebody gathers."""
     names = [f"host{number}" for number in range(WORKERS)]
-    slow = Fault("slow", seconds=0.02)  # so that the first still plays when another of its name comes
+    slow = Fault("slow", seconds=0.05)  # so that the first still plays when another of its name comes
     running = [workshop.start(selfplay(number), folder, slow, name) for number, name in enumerate(names)]
     until = time.monotonic() + 60
     while not layout.lock_path(folder / "data/selfplay/w0").exists():
@@ -169,7 +169,7 @@ def test_no_promotion_is_lost(workshop: Workshop, folder: Path) -> None:
 
 def test_no_member_of_the_pool_is_lost(workshop: Workshop, folder: Path) -> None:
     players = [f"saved_models/000000-init@{readouts}" for readouts in range(1, WORKERS + 1)]
-    slow = Fault("slow", seconds=0.02)  # so that all of them want to write at once
+    slow = Fault("slow", seconds=0.05)  # so that all of them want to write at once
     arguments = [("pool", "add", player, "--capacity", "20") for player in players]
     done = wait([workshop.start(one, folder, slow, f"host{number}") for number, one in enumerate(arguments)])
     assert [one.code for one in done] == [0] * WORKERS, done[0].said
