@@ -275,8 +275,8 @@ def _track(
             for one in rate(read_matches(folders)).ratings.anchored:
                 if one.name == challenger.info.rated_as:
                     values["elo"] = one.bradley_terry
-    own = layout.evaluated(config.output_dir)
-    with Tracker(config, own, place_of("evaluate"), "evaluate/step", progress) as tracker:
+    home = layout.home_of_matches(config.output_dir)
+    with Tracker(config, home, place_of("evaluate"), "evaluate/step", progress) as tracker:
         tracker.add(values, step_of(challenger.model.info.manifest))
 
 

@@ -415,13 +415,12 @@ def tracked(record: Evaluation) -> dict[str, Value]:
     """What is tracked of a finished evaluation: of all games and of each opponent's, from the model's view."""
     values: dict[str, Value] = {}
     scores = [Score(one.wins, one.draws, one.losses) for one in record.results]
-    number = sum(score.games for score in scores)
-    points = [one.points_per_game * score.games for one, score in zip(record.results, scores, strict=True)
-              if one.points_per_game is not None]  # fmt: skip
-    values |= score_values("", sum(scores, Score()), math.fsum(points) / number if points else None)
-    if number:
+    total = sum(scores, Score())
+    points = [one.points_per_game * one.games for one in record.results if one.points_per_game is not None]
+    values |= score_values("", total, math.fsum(points) / total.games if points else None)
+    if total.games:
         plies = math.fsum(one.average_length * one.games for one in record.results)
-        values["plies_per_game"] = plies / number
+        values["plies_per_game"] = plies / total.games
     for one, score in zip(record.results, scores, strict=True):
         values |= score_values(against(one.opponent), score, one.points_per_game)
     if record.rating is not None:

@@ -41,8 +41,8 @@ MACHINE_OPTIONS = tuple(WorkerOptions.model_fields)
 
 def folders_of_matches(config: EvaluateConfig) -> list[Path]:
     """The folders of all the run's matches that count for ratings."""
-    own = layout.evaluated(config.output_dir)
-    return layout.match_folders(own, own.parent / layout.TOURNAMENT)
+    home = layout.home_of_matches(config.output_dir)
+    return layout.match_folders(home, home.parent / layout.TOURNAMENT)
 
 
 # Which strategies are due

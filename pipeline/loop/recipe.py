@@ -155,10 +155,9 @@ def derive(found: Measurements, minutes: float, spent: float = 0.0) -> tuple[str
         _halved(most, share * seconds * MATCH_RATE * simulations / (plies * match_readouts(when * run / seconds)))
         for most, share, when in ((64, 0.1, LATE / 2), (256, 0.2, LATE), (512, 0.4, 1))
     )
-    small = _rates(found)[0][SMALL]
-    early = _halved(64, 0.2 * seconds * MATCH_RATE * small / (found.plies * match_readouts(1)))
+    early = _halved(64, 0.2 * seconds * MATCH_RATE * found.simulations / (found.plies * match_readouts(1)))
     # After two generations, which may take longer than planned, but before the late ones.
-    early_ends = round(max(0.01, min(spent + 2.3 * seconds / run, (min(spent, LATE) + LATE) / 2 - 0.01)), 2)
+    early_ends = round(max(0.01, min(spent + 2.3 * seconds / run, (spent + LATE) / 2, LATE - 0.01)), 2)
     matches = [(early_ends, early), (LATE, match_games), (LAST, late), (1, last)]
     matches = [one for one, after in itertools.pairwise([*matches, (1, 0)]) if one[1] != after[1]]
     opening = max(2, min(6, int(found.plies / 5)))

@@ -403,10 +403,10 @@ class _Collector:
 
 
 def _since_break(shards: Sequence[SizedShard]) -> Sequence[SizedShard]:
-    """Those after the last time for which a worker was stopped: QUIET_SECONDS, and three times the breaks before."""
+    """Those after the last stop of a worker: a break of QUIET_SECONDS that is three times as long as any before."""
     gaps = [(after.time - shard.time).total_seconds() for shard, after in pairwise(shards)]
-    for number in reversed(range(len(gaps))):
-        if gaps[number] > max(QUIET_SECONDS, 3 * max(gaps[:number], default=0.0)):
+    for number, gap in reversed(list(enumerate(gaps))):
+        if gap > QUIET_SECONDS and gap > 3 * max(gaps[:number], default=0.0):
             return shards[number + 1 :]
     return shards
 

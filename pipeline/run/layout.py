@@ -73,8 +73,8 @@ REQUIRED_MATCHES, MEASURED_MATCHES, WATCH_MATCHES = (MATCHES / name for name in 
 TOURNAMENT_MATCHES = Path(DATA, TOURNAMENT)
 
 
-def evaluated(folder: Path) -> Path:
-    """evaluate's own folder of matches, for matches in it or in one of those within it."""
+def home_of_matches(folder: Path) -> Path:
+    """evaluate's own folder, for matches in it or in one of the folders within it."""
     return folder.parent if folder.name in INNER and folder.parent.name == EVALUATE else folder
 
 

@@ -61,7 +61,7 @@ class Ratings(BaseModel, frozen=True, extra="forbid", allow_inf_nan=False):
 
     @property
     def anchored(self) -> list[RatedPlayer]:
-        """The players whom matches connect with the anchor, best first. Others can't be compared with them."""
+        """The players with a chain of matches to the anchor, best first. Others can't be compared with them."""
         group = next((player.group for player in self.players if player.name == self.anchor), 0)
         return [player for player in self.players if player.group == group]
 

@@ -265,7 +265,7 @@ class Trainer:
         norm = torch.nn.utils.clip_grad_norm_(self._parameters.values(), self._config.gradient_clip)
         with torch.no_grad():
             rows = objective.counting_rows(batch)
-            # The terms are sums over a number of rows; measured are means, whatever the rows' weights add up to.
+            # Divided by the rows' mean weight, which prioritised replay lowers, the terms are means like the others.
             weights = {name: (batch.sample_weight * rows[name]).sum() / rows[name].sum() for name in terms}
             found = {name: term / weights[name] for name, term in terms.items()} | objective.accuracies(outputs, batch)
             measured = [torch.where(rows[name].any(), found[name].detach(), UNMEASURED) for name in objective.metrics]

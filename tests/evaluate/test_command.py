@@ -829,7 +829,7 @@ def test_a_match_is_tracked_once_by_the_models_training_step(tmp_path, models, m
     rated = rate(read_matches([tmp_path / "evaluate"])).ratings.by_name[f"{summary.challenger}@6"]
     assert line["evaluate/elo"] == rated.bradley_terry
     evaluate(config_for(tmp_path, threshold=0.01, readouts=2, white_model=str(models / "000000-test")))
-    assert "evaluate/elo" not in tracked(tmp_path)[1]  # with other readouts it is another player, whom nothing connects
+    assert "evaluate/elo" not in tracked(tmp_path)[1]  # another player, with other readouts
     shutil.rmtree(tmp_path / "evaluate/000000-test-vs-000001-test")
     (tmp_path / "logs/evaluate/points.jsonl").write_text(json.dumps(line) + "\n")
     both = {"white_model": str(models / "000001-test"), "black_model": str(models / "000000-test")}

@@ -182,7 +182,7 @@ function statusText() {
     const move = view.ply ? `After ${view.moves[view.ply - 1]} by ${view.colours[view.movers[view.ply - 1]]}. ` : `The initial position. ${notes}`;
     return move + hintText();
   }
-  if (view.over) return `${view.result}.${view.moves.length ? "" : ` ${notes}`}`;
+  if (view.over) return view.moves.length ? `${view.result}.` : `${view.result}. ${notes}`;
   const colour = view.turn === 0 ? first : second;
   if (thinking) return view.opponent_ready ? `${view.opponent} is thinking…` : loadingText(view.opponent);
   const before = view.moves.length ? `${view.colours[view.movers.at(-1)]} played ${view.moves.at(-1)}. ` : notes;

@@ -134,7 +134,8 @@ def _strength(facts: Facts) -> Iterator[str]:
 def _elo_chart(ratings: Ratings, promoted: set[str]) -> str:
     models: dict[str, list[Point]] = {}  # by readouts
     levels: dict[str, float] = {}
-    for player in ratings.anchored:
+    rated = ratings.anchored
+    for player in rated:
         name, _, readouts = player.name.rpartition("@")
         number, elo, error = number_of(name), player.bradley_terry, player.bradley_terry_error
         if number is None or player.kind != "model":
@@ -144,8 +145,8 @@ def _elo_chart(ratings: Ratings, promoted: set[str]) -> str:
         note = f"{player.name}: {elo:.0f} ± {error:.0f}"
         models.setdefault(readouts, []).append(Point(number, elo, error, hollow=name not in promoted, note=note))
     shown = sorted(models.items(), key=lambda item: (-len(item[1]), item[0]))[:MODEL_LINES]
-    others = len(ratings.players) - len(ratings.anchored)
-    left_out = f" Left out: {counted(others, 'player')} whom no match connects with them." if others else ""
+    others = len(ratings.players) - len(rated)
+    left_out = f" Left out: {counted(others, 'player')} that no matches connect with these." if others else ""
     return Chart(
         "Elo",
         f"Bradley-Terry ratings from all matches, {ratings.anchor} at {ratings.anchor_elo:g}; bars are 95 % intervals. "
