@@ -29,6 +29,7 @@ from pipeline.matches.openings import choose_openings, make_openings, read_openi
 from pipeline.matches.options import MatchOptions
 from pipeline.matches.statistics import score_of
 from pipeline.methods.named import method_named
+from pipeline.methods.resignation import NEVER
 from pipeline.phrases import LOADING, results
 from pipeline.players.kinds import ENGINE_ROWS, PlayerKind, kind_named, make_player
 from pipeline.players.player import MakePlayer, Player
@@ -277,7 +278,15 @@ class MatchRunner:
 
         settings  further settings that the decision depends on
         needed    whether any game will be played; if not, a new match has empty openings, and no player is loaded
+        Raises UsageError for a threshold at which models of an entrant's method don't resign.
         """
+        for entrant in entrants:
+            method = method_named(entrant.model.info.method) if entrant.model else None
+            if self.config.resign_threshold > NEVER and method and not method.resigns:
+                raise UsageError(
+                    f"--resign-threshold {self.config.resign_threshold:g}: {entrant.name} is of method {method.name}, "
+                    "whose values aren't chances of winning; leave it out"
+                )
         side = handicap_side_of(entrants)
         num_openings = num_games // games_per_opening(side)
         openings: list[list[int]] = [[]] * num_openings

@@ -26,7 +26,7 @@ from pipeline.run.shards import BOTH, End, Shard, newest_shards, read_shard
 
 RESIGN_CONSECUTIVE_MOVES = 2  # of one player, whose values must be below the threshold
 PLIES = 2 * RESIGN_CONSECUTIVE_MOVES - 1  # from the first of these moves to the last
-NEVER = -1.0  # no value is below it
+NEVER = -1.0  # the threshold of who doesn't resign
 HOPELESS = -0.95  # the threshold against a person
 RESIGN_THRESHOLD = "resign_threshold"  # key of a shard's provenance: the threshold of its games
 CONFIDENCE = 1.645  # standard deviations; 95 % of a normal distribution lie below
@@ -48,9 +48,12 @@ def resignation_values(values: NDArray[np.floating]) -> NDArray[np.floating]:
 
 
 def resigns(values: Sequence[float], threshold: float) -> bool:
-    """Whether a player resigns at the last of its own moves, whose values these are; NaN: unknown."""
+    """Whether a player resigns at the last of its own moves, whose values these are; NaN: unknown.
+
+    With NEVER it doesn't, even where values aren't between -1 and 1, e.g. in points.
+    """
     last = values[-RESIGN_CONSECUTIVE_MOVES:]
-    return len(last) == RESIGN_CONSECUTIVE_MOVES and all(value < threshold for value in last)
+    return threshold > NEVER and len(last) == RESIGN_CONSECUTIVE_MOVES and all(value < threshold for value in last)
 
 
 class OwnValues:

@@ -138,6 +138,10 @@ def test_values_too_noisy_to_resign_on() -> None:
     assert calibrate(games, 0.05, -0.99, -0.5).threshold == NEVER
 
 
+def test_who_does_not_resign_has_no_threshold_even_in_points() -> None:
+    assert not resigns([-2.5, -3.0], NEVER) and resigns([-2.5, -3.0], -0.999)
+
+
 # From shards
 
 

@@ -35,6 +35,7 @@ class FeatureGame(SuccessorGame):
 
     num_features: int  # F
     num_tactical_features: int = 0  # X: features that aren't sums over a state's words
+    has_structures = False  # whether structures() can ever be true
 
     @abstractmethod
     def turns(self, states: States) -> NDArray[np.int8]:

@@ -72,6 +72,7 @@ class Backgammon(FeatureGame, OwnSgf):
         self.spec = name if reward == 3 else f"{name},reward={reward:g}"
         self.known_as = name.capitalize()
         self.is_hypergammon = name == "hypergammon"
+        self.has_structures = not self.is_hypergammon  # three checkers make one point
         self.max_result = reward
         self.result_names = {2.0: "gammon", reward: "backgammon"}
         self.num_checkers = sum(STARTS[name].values())  # of each player

@@ -42,7 +42,8 @@ def make_examples(
 
     td_lambda: [N], the same for all positions of a game. config: reads TdGatherOptions and DiscountOptions.
     Raises FileError, with the shard's path, for a shard of another game, an illegal move, throws and moves that don't
-    alternate, a result that contradicts the board, or invalid chances; UsageError for rewards with five outputs.
+    alternate, a result that contradicts the board, or invalid chances; UsageError for rewards with five outputs, or in
+    a game in which nobody can earn them.
     """
     for shard in shards:
         if shard.game_spec != game.spec:
@@ -57,6 +58,10 @@ def make_examples(
         raise UsageError(
             "gather --closeout-reward, --prime-reward: a network with five outputs learns chances, to which no reward "
             "can be added; wanted a model with one output (init --value-head scalar)"
+        )
+    if with_rewards and not game.has_structures:
+        raise UsageError(
+            f"gather --closeout-reward, --prime-reward: nobody can earn them in {game.spec}; leave them out"
         )
     by_game = np.ones(len(table), np.float32)
     by_game[table.row] = td_lambda

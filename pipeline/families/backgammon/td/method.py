@@ -141,6 +141,15 @@ class TemporalDifference(Method):
 
     # Examples
 
+    def check_options(self, command: str, config: Options) -> None:
+        super().check_options(command, config)
+        if command == "selfplay":  # games are played without lookahead
+            for name in ("static_weight", "replies_weight", "replies_counted"):
+                if getattr(config, name) != type(config).model_fields[name].default:
+                    raise UsageError(
+                        f"selfplay --{name.replace('_', '-')}: it is for matches, where td can look ahead; leave it out"
+                    )
+
     def columns(self, game: FeatureGame) -> ColumnTypes:
         return column_types(game)
 

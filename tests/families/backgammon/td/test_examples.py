@@ -84,7 +84,9 @@ def test_rewards_are_paid_once_per_player(tmp_path: Path) -> None:
         has = (players == 0) & (game.plies(states) >= 10)
         return np.stack([np.zeros(len(states), bool), has], axis=1)
 
-    game.structures = structures
+    with pytest.raises(UsageError, match="nobody can earn them in hypergammon"):
+        make_examples(game, [shard], all_of(shard), np.zeros(0, np.float32), GatherConfig(prime_reward=0.3))
+    game.structures, game.has_structures = structures, True
     wanted = all_of(shard)
     with_rewards, without = (
         make_examples(game, [shard], wanted, np.zeros(len(wanted), np.float32), GatherConfig(prime_reward=reward))

@@ -166,5 +166,12 @@ def test_who_asks_for_the_wrong_thing_is_told(run: Path) -> None:
         train(TrainConfig(network_size="b2c32", original_model=Path("saved_models/000001-h16t"), new_model=Path("x/1")))
     with pytest.raises(UsageError, match="--backend vllm: networks of method td don't run on it"):
         selfplay(SelfplayConfig(games=2, backend="vllm", output_dir=Path("other")))
+    with pytest.raises(UsageError, match="selfplay --replies-counted: it is for matches"):
+        selfplay(SelfplayConfig(games=2, replies_counted=3, output_dir=Path("other")))
+    with pytest.raises(UsageError, match="train --optimizer muon: it is for the matrices of residual blocks"):
+        train(TrainConfig(optimizer="muon", original_model=Path("saved_models/000001-h16t"), new_model=Path("x/1")))
+    two = {"white_model": "saved_models/000001-h16t@0", "black_model": "random", "promote": False}
+    with pytest.raises(UsageError, match=r"--resign-threshold -0\.9: 000001-h16t.* is of method td"):
+        evaluate(EvaluateConfig(**two, resign_threshold=-0.9, output_dir=Path("x")))
     with pytest.raises(UsageError, match="--opponents: method td plays itself only"):
         selfplay(SelfplayConfig(games=2, opponents="random=1", output_dir=Path("other")))
