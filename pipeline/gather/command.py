@@ -20,6 +20,7 @@ import json
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -422,23 +423,29 @@ class _SetMaker:
             left_out = np.zeros(len(group), np.bool_)
             differing: dict[int, GamesDiffer] = {}
 
-            def put(shards: dict[int, Shard]) -> None:
+            def put_all(shards: dict[int, Shard]) -> None:
                 good = np.flatnonzero(np.isin(of_group.shard, list(shards)) & ~left_out)
                 if not len(good):
                     return
                 here = of_group.at(good)
                 local = Positions(np.searchsorted(list(shards), here.shard), here.game, here.ply)
                 lambdas = td_lambda[group[good]]
-                try:
-                    columns = self.method.examples(self.game, list(shards.values()), local, lambdas, self.config)
-                except GamesDiffer as error:  # go on without these games
-                    number = next(number for number in shards if shards[number].path == error.path)
-                    differing[number] = error
-                    left_out[(of_group.shard == number) & np.isin(of_group.game, list(error.games))] = True
-                    put(shards)
-                    return
+                columns = self.method.examples(self.game, list(shards.values()), local, lambdas, self.config)
                 columns["shard"] = here.shard.astype(np.uint32)
                 scratch.put(rows[group[good]], columns)
+
+            def put(shards: dict[int, Shard]) -> None:
+                with suppress(GamesDiffer):
+                    put_all(shards)
+                    return
+                for number, shard in shards.items():  # it names those of one shard
+                    while True:
+                        try:
+                            put_all({number: shard})
+                            break
+                        except GamesDiffer as error:  # go on without these games
+                            differing[number] = error
+                            left_out[(of_group.shard == number) & np.isin(of_group.game, list(error.games))] = True
 
             metas = {number: self.window.metas[number] for number in np.unique(of_group.shard).tolist()}
             errors = read_intact(metas, put)[1]

@@ -330,7 +330,10 @@ def write_shard(
         **({SAID: [game.said for game in games]} if any(game.said for game in games) else {}),
     }
     data = json.dumps(header, ensure_ascii=False).encode() + b"\n"
-    packed = compress(data + b"".join(column.tobytes() for column in columns.values()))
+    data += b"".join(column.tobytes() for column in columns.values())
+    packed = compress(data)
+    if len(data) > most_unpacked(len(packed)):  # no reader would take it
+        packed = gzip.compress(data, 0, mtime=0)
 
     of_moves = {}
     if "surprises" in columns:
@@ -371,6 +374,20 @@ def write_shard(
         if not (is_committed and isinstance(error, FileError)):
             raise
     return path
+
+
+def fitting(games: Sequence[GameRecord], recorded: ColumnTypes) -> int:
+    """How many of the first games, at least one, fit into a shard that readers take however well it packs.
+
+    Columns of mostly padding pack so well that a group of games could unpack to more than the limit.
+    """
+    of_move = sum(np.dtype(dtype).itemsize * math.prod(shape) for dtype, shape in recorded.values())
+    left = MOST_UNPACKED
+    for count, game in enumerate(games):
+        left -= len(game.moves) * of_move + 6 * len(game.visit_actions)
+        if left < 0:
+            return max(1, count)
+    return len(games)
 
 
 def prepare_folder(output_dir: Path, model_name: str, worker: str, generation: int) -> None:

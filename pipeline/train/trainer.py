@@ -46,7 +46,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import Module
 
-from pipeline.errors import MuGoError
+from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import FloatArray
 from pipeline.machine import available_cores
 from pipeline.methods.method import Objective, Weights
@@ -435,9 +435,13 @@ def _backward(outputs: Any, gradients: Sequence[torch.Tensor | None]) -> None:
 def _make_optimizers(
     parameters: dict[str, torch.nn.Parameter], config: TrainConfig
 ) -> dict[str, torch.optim.Optimizer]:
-    """The optimiser of each parameter, by the parameter's name."""
+    """The optimiser of each parameter, by the parameter's name. Raises UsageError if Muon would have none."""
     matrices = {name: parameter for name, parameter in parameters.items() if parameter.ndim > 1}
     in_blocks = [name for name in matrices if config.optimizer == "muon" and name.startswith("blocks.")]
+    if config.optimizer == "muon" and not in_blocks:
+        raise UsageError(
+            "train --optimizer muon: it is for the matrices of residual blocks, and this network has none; wanted adam"
+        )
     inner = {name: matrices.pop(name) for name in in_blocks}
     groups = [
         {"params": list(matrices.values()), "weight_decay": config.weight_decay},

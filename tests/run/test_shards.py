@@ -50,6 +50,22 @@ def test_texts_are_kept_with_their_checksums(tmp_path: Path) -> None:
     assert "said" not in shards.read_shard(write(tmp_path, record(1), worker="w01")).header
 
 
+def test_what_packs_too_well_is_written_so_that_it_can_be_read(tmp_path: Path) -> None:
+    """Text games are mostly padding: 49 KB a move, of which hardly anything is left."""
+    wide = {"prompt": ("<i4", (4096,)), "answer": ("<i4", (4096,)), "text": ("|u1", (8 * 4096,))}
+    columns = {"prompt": np.full((60, 4096), -1, "<i4"), "answer": np.full((60, 4096), -1, "<i4")}
+    columns["text"] = np.zeros((60, 8 * 4096), np.uint8)
+    one = GameRecord(game_id=1, moves=np.zeros(60, int), result_first_player=0.0, own=columns)
+    count = shards.fitting([one] * 30, wide)
+    assert 1 < count < 30 and shards.fitting([one] * count, wide) == count
+    longer = {name: np.repeat(column, 10, axis=0) for name, column in columns.items()}
+    long = GameRecord(game_id=1, moves=np.zeros(600, int), result_first_player=0.0, own=longer)
+    assert shards.fitting([long, one], wide) == 1
+    for games, worker in (([one] * count, "w00"), ([long], "w01")):
+        path = write_shard(tmp_path, "000001-a", worker, "go:9", games, {}, method="x", recorded=wide)
+        assert shards.read_shard(path, shards.read_meta(path)).num_games == len(games)
+
+
 def test_round_trip(tmp_path: Path) -> None:
     games = [record(2**63, 3, 1.0), record(7, 1, -1.0, end=End.RESIGNED), record(8, 5, 0.0, no_resign=True)]
     path = write(tmp_path, *games)

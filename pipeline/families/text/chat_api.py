@@ -39,6 +39,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0  # seconds between attempts
 LONGEST_WAIT = 300.0  # seconds that a server may ask for by Retry-After
 CONNECT_SECONDS = 10.0
 MOST_BYTES = 1 << 24  # of an answer
+LEAST_KEY = 8  # characters
 LONGEST_QUOTE = 200  # characters of a server's own message
 PATH = "/chat/completions"
 OLD_LIMIT, NEW_LIMIT = "max_tokens", "max_completion_tokens"  # OpenAI's newer models refuse the older name
@@ -244,7 +245,9 @@ class ChatApi:
         return repr(self._without_key(text)[:LONGEST_QUOTE])  # in this order, or a part of the key might be left
 
     def _without_key(self, text: str) -> str:
-        return text.replace(self._access.key, "…")
+        """Nobody guards a short key: a server without keys takes any, such as none, which are words of its messages."""
+        key = self._access.key
+        return text.replace(key, "…") if len(key) >= LEAST_KEY else text
 
     def _tell_cut_off(self, most: int) -> None:
         """Once: a model that only thinks loses every game, which a result doesn't show."""

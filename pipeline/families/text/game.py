@@ -24,6 +24,7 @@ replaying the actions, and cached for recent positions. Axes as in games/contrac
 from __future__ import annotations
 
 import itertools
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -87,6 +88,7 @@ _REFUSALS = {
     2: "the game is over",
     3: "no text that was said in this process, or one that was forgotten",
 }
+_NUMBER = re.compile(r"-?(0|[1-9]\d{0,17})(\.\d{1,17})?")  # among an environment's settings
 
 
 @dataclass
@@ -566,8 +568,14 @@ def _in_one_line(text: str) -> str:
     return " ".join(_printable(text).split())
 
 
-def _value(text: str) -> int | bool | str:
-    """The value of an environment's setting in a spec. on and True are the same, as are off and False."""
+def _value(text: str) -> int | float | bool | str:
+    """The value of an environment's setting in a spec. on and True are the same, as are off and False.
+
+    A number is one if it is written in full, so that specs say it again.
+    """
     if text in (ON, OFF, "True", "False"):
         return text in (ON, "True")
-    return small_number(text) if small_number(text) >= 0 else text
+    if not _NUMBER.fullmatch(text):
+        return text
+    number = float(text) if "." in text else int(text)
+    return text if "e" in str(number) else number

@@ -12,7 +12,7 @@ pytest.importorskip("textarena", reason="text games need the extra text")
 
 from pipeline.errors import GameFault, IllegalMove, UsageError
 from pipeline.families.text import environment as environments
-from pipeline.families.text.game import INVALID, SEED, SEEDS, TextGame
+from pipeline.families.text.game import INVALID, SEED, SEEDS, TextGame, _value
 from pipeline.families.text.words import LISTED, SHOWN, Message, listed_actions, plain
 from pipeline.games.contract import CHANCE
 from pipeline.games.replay import replay_one
@@ -52,11 +52,14 @@ def test_every_environment_that_is_played_lists_all_it_takes(kind: str) -> None:
         assert game.returns(states)[0] == np.sign(game.rewards(states)[0] @ [1, -1])
 
 
-@pytest.mark.parametrize(("text", "value"), [("on", True), ("True", True), ("off", False), ("False", False), ("3", 3)])
-def test_settings_are_read_as_specs_write_them(text: str, value: bool | int) -> None:
+@pytest.mark.parametrize(("text", "value"), [("on", True), ("True", True), ("off", False), ("False", False), ("3", 3),
+                                             ("10000", 10000), ("-2", -2), ("0.50", 0.5)])
+def test_settings_are_read_as_specs_write_them(text: str, value: bool | float) -> None:
     found = TextGame.from_spec("KuhnPoker-v0", {"max_rounds": text})
     assert found.spec == f"text:KuhnPoker-v0,max_rounds={value}"
-    assert parse_game(found.spec).spec == found.spec
+    assert parse_game(found.spec).spec == found.spec and found._settings == {"max_rounds": value}
+    for as_text in ("007", "1e5", "0.00000001", "1.", "--1"):
+        assert _value(as_text) == as_text
 
 
 def test_a_game_is_replayed_from_its_moves_whatever_is_played_meanwhile() -> None:

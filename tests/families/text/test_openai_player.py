@@ -195,6 +195,13 @@ def test_no_part_of_the_key_is_quoted(server: Server) -> None:
     assert KEY[:4] not in str(found.value)
 
 
+def test_a_short_key_is_no_secret_and_hides_no_words(server: Server) -> None:
+    server.replies = [(400, {"error": {"message": "Use 'max_completion_tokens' instead."}}, {})]
+    access = Access.of("test", ("OPENAI_BASE_URL", "OPENAI_API_KEY"), server.base, "tokens")
+    api = ChatApi(access, "one", "m", 5.0, 1)
+    assert api.ask([{"role": "user", "content": "[a]"}], 9, 0).result(20) == "I play [a]"
+
+
 def test_an_empty_answer_is_a_text(server: Server) -> None:
     server.replies = [saying(None)]
     assert ask(server) == ""

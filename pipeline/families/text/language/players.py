@@ -318,4 +318,5 @@ class LanguageModelPlayer(BoardsPlayer):
             return Decisions.none()
         replies = ask(self._game, self._generator, self._boards.states[rows], self._keys[rows], self._options)
         self._wanted[rows] = False
-        return Decisions(rows, replies.actions, replies.answers.values)
+        unknown = np.full(len(rows), np.nan, np.float32)  # a critic estimates rewards, not the result
+        return Decisions(rows, replies.actions, unknown)

@@ -140,10 +140,8 @@ class TextActor(Actor):
             notes = (0 if replies.texts[i] is None else WELL_FORMED) | (INVALID_MOVE if actions[i] == INVALID else 0)
             prompt = self._no_prompt.copy()
             prompt[len(prompt) - len(replies.prompts[i]) :] = replies.prompts[i]
-            value = answers.values[i]
             self._at(row).note(
-                flags=POLICY_COUNTS | (NO_VALUE if np.isnan(value) else 0),
-                root_values=0.0 if np.isnan(value) else value,
+                flags=POLICY_COUNTS | NO_VALUE,
                 surprises=1.0,
                 prompt=prompt,
                 answer=answers.tokens[i],
@@ -151,6 +149,7 @@ class TextActor(Actor):
                 player=game.seat(state),
                 notes=notes,
                 check=checksum(replies.shown[i]),
+                value=answers.values[i],
             )
         self._play(rows, actions)
 
@@ -169,8 +168,8 @@ class TextActor(Actor):
     def _note_other(self, row: int, seat: int, notes: int = 0) -> None:
         """Record a move of chance or an opponent."""
         self._at(row).note(
-            flags=NO_VALUE, root_values=0.0, surprises=0.0, prompt=self._no_prompt, answer=self._no_answer,
-            text=self._no_text, player=seat, notes=notes, check=0,
+            flags=NO_VALUE, surprises=0.0, prompt=self._no_prompt, answer=self._no_answer, text=self._no_text,
+            player=seat, notes=notes, check=0, value=np.nan,
         )  # fmt: skip
 
     def _play(self, rows: Rows, actions: Actions) -> None:
@@ -224,7 +223,6 @@ class TextActor(Actor):
             moves=np.array(moves, np.uint16),
             said=said,
             flags=columns.pop("flags"),
-            root_values=columns.pop("root_values"),
             surprises=columns.pop("surprises"),
             own=columns,
             result_first_player=float(game.returns(states)[0]),

@@ -13,7 +13,7 @@ from pipeline.run.chunks import ColumnTypes
 
 NONE = -1  # no token
 NOBODY = 255  # the seat of a move of chance
-BYTES_PER_TOKEN = 4
+BYTES_PER_TOKEN = 8  # of an answer; English has four or five
 WELL_FORMED, INVALID_MOVE, OTHER_ENDED_BY_INVALID = 1, 2, 4  # bits of a move's notes
 
 
@@ -24,15 +24,15 @@ def recorded_columns(game: TextGame) -> ColumnTypes:
     answer   [A] tokens, left-aligned                  reward  the seat's reward at the end of the game
     notes    WELL_FORMED: the answer had an action; INVALID_MOVE: it wasn't legal;
              OTHER_ENDED_BY_INVALID: the other player's invalid move ended the game
-    text     [4·A] the answer in UTF-8, padded with zeros or truncated
+    text     [8·A] the answer in UTF-8, padded with zeros or truncated
     check    a hash of the observation, which detects another version of the environment
 
-    surprises: 1 for the learner's steps, else 0, see Method.steps_only. root_values: the critic's value; without a
-    critic, flags have NO_VALUE.
+    value    the critic's, NaN without one: not a root value, as it estimates rewards, which have no bound
+
+    surprises: 1 for the learner's steps, else 0, see Method.steps_only.
     """
     return {
         "flags": ("|u1", ()),
-        "root_values": ("<f4", ()),
         "surprises": ("<f4", ()),
         "prompt": ("<i4", (game.prompt_tokens,)),
         "answer": ("<i4", (game.reply_tokens,)),
@@ -41,6 +41,7 @@ def recorded_columns(game: TextGame) -> ColumnTypes:
         "reward": ("<f4", ()),
         "notes": ("|u1", ()),
         "check": ("<u4", ()),
+        "value": ("<f4", ()),
     }
 
 

@@ -32,7 +32,7 @@ from pipeline.methods.method import Positions
 from pipeline.methods.options import DiscountOptions
 from pipeline.options import Options, taken
 from pipeline.run.chunks import ORIGIN, Columns
-from pipeline.run.shards import NO_VALUE, Shard
+from pipeline.run.shards import Shard
 
 
 def make_examples(
@@ -51,7 +51,7 @@ def make_examples(
             ("answer", np.int32(-1), (game.reply_tokens,)),
             ("player", np.uint8(NOBODY), ()),
             ("notes", np.uint8(0), ()),
-            ("root_values", np.float32(0), ()),
+            ("value", np.float32(np.nan), ()),
             ("flags", np.uint8(0), ()),
         )
     }
@@ -70,8 +70,8 @@ def make_examples(
     columns["length"] = its.sum(axis=0).astype(np.uint16)
     columns["index"] = (columns["length"] - 1 - left).astype(np.uint16)
     columns["num_tokens"] = (own["answer"][at] != NONE).sum(axis=1).astype(np.uint32)
-    values, has_critic = own["root_values"][:, table.row], own["flags"][at] & NO_VALUE == 0
-    columns["value"] = np.where(has_critic, own["root_values"][at], np.nan).astype(np.float32)
+    columns["value"] = own["value"][at]
+    values, has_critic = np.nan_to_num(own["value"][:, table.row]), ~np.isnan(own["value"][at])
     # Σ over steps k ≥ t of (γλ)^(k-t)·(γ·v_{k+1} − v_k), where v_{k+1} is 0 after the last step
     gamma = taken(config, DiscountOptions).discount
     decay = td_lambda * gamma

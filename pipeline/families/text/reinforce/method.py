@@ -65,6 +65,7 @@ from pipeline.methods.options import (
 from pipeline.options import Options, taken
 from pipeline.players.player import Player
 from pipeline.progress import Progress
+from pipeline.run import atomic
 from pipeline.run.chunks import Columns, ColumnTypes
 from pipeline.run.models import Model
 from pipeline.run.shards import POLICY_COUNTS, GameRecord, Shard
@@ -80,6 +81,7 @@ _SIZE = re.compile(r"(?:l(\d{1,3})d(\d{1,5}))?r(\d{1,4})")
 WANTED_SIZE = (
     "wanted rN, LoRA's rank, or lLdWrN, e.g. l2d64r16, for a tiny base model of L layers and width W, a multiple of 16"
 )
+PRETRAINING = "pretraining_steps", "pretraining_contrast"
 DEFAULT_SIZE = 2, 64  # layers and width of the tiny base model
 
 
@@ -160,7 +162,14 @@ class Reinforce(Method):
         reading = reading_of(ours.prompt_template, ours.reading)
         if ours.base_model and match[1]:
             raise UsageError(f"init --network-size {config.network_size}: the base model is given; wanted r{match[3]}")
+        if config.value_head != FirstModelOptions.model_fields["value_head"].default:
+            raise UsageError(f"init --value-head {config.value_head}: method {self.name} doesn't read it; leave it out")
         path = ours.base_model or config.new_model.parent / BASE
+        atomic.bring_folder(path)
+        fields = TextInitOptions.model_fields
+        of_new = [name for name in PRETRAINING if getattr(ours, name) != fields[name].default]
+        if path.exists() and of_new:
+            progress.say(f"{path} stays as it is: {' and '.join(of_new)} are for a new base model")
         if ours.base_model is None and not path.exists():
             self._make_base(path, game, config, size or DEFAULT_SIZE, progress)
         base = load_base(path)
@@ -284,6 +293,11 @@ class Reinforce(Method):
         super().check_options(command, config)
         if command == "gather":
             parse_stages(taken(config, TextGatherOptions))  # report errors before reading any games
+        if command == "train" and getattr(config, "priority_exponent", 0) > 0 and not self.has_critic:
+            raise UsageError(
+                f"train --priority-exponent: method {self.name} predicts no value whose error could be a priority; "
+                "leave it out, or use a2c"
+            )
 
     def columns(self, game: TextGame) -> ColumnTypes:
         return example_columns(game)
@@ -397,6 +411,7 @@ def _relative(path: Path, folder: Path) -> str:
 def _base_path(model: Model) -> Path:
     """The folder of this adapter's base model. Raises FileError if it is missing."""
     path = model.path.parent / str(model.info.architecture.get("base", BASE))
+    atomic.bring_folder(path)
     if path.is_dir():
         return path
     if model.files is not None:  # the adapter was sent to a node without the run's disk

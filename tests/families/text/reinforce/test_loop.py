@@ -9,6 +9,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from pipeline.families.text.reinforce.columns import (
     NONE,
     OTHER_ENDED_BY_INVALID,
     WELL_FORMED,
+    recorded_columns,
     unpacked,
 )
 from pipeline.families.text.reinforce.examples import make_examples
@@ -55,6 +57,7 @@ from pipeline.reports.status_metrics import exposition
 from pipeline.reports.status_screen import screen
 from pipeline.reports.tracked import of_newest_games
 from pipeline.run.chunks import newest_complete_set, read_chunk
+from pipeline.run.matches import read_match
 from pipeline.run.models import model_files, read_info, read_model
 from pipeline.run.shards import BOTH, Shard, newest_shards, read_shard
 from pipeline.selfplay.command import selfplay
@@ -165,12 +168,17 @@ def test_records_hold_every_field_of_a_step(run: Path) -> None:
                 assert bool(own["notes"][ply] & INVALID_MOVE) == (record.moves[ply] == INVALID)
                 if its:
                     assert bool(own["notes"][ply] & WELL_FORMED) == (brackets(unpacked(own["text"][ply])) is not None)
-                    assert not record.flags[ply] & 2  # the critic said something
+                assert np.isnan(own["value"][ply]) == (not its)  # the critic said something
             sides = [own["reward"][own["player"] == side] for side in (0, 1)]
             assert all(len(set(side.tolist())) <= 1 for side in sides)
             assert record.result_first_player == np.sign(sides[0][0] if len(sides[0]) else -sides[1][0])
     assert {shard.opponent(number) for shard in shards() for number in range(shard.num_games)} == {None, "random"}
     assert game.reply_tokens == shards()[0].own["answer"].shape[1]
+
+
+def test_a_critic_says_nothing_about_the_result_of_a_match(run: Path) -> None:
+    found = read_match(Path("data/evaluate/000001-r4-vs-random"))
+    assert len(found.games) == 8 and {value for one in found.games for value in one.values_to_move} == {None}
 
 
 def test_only_steps_of_the_learner_are_trained_on(run: Path) -> None:
@@ -340,14 +348,17 @@ def test_opponents_that_are_met_no_more_are_let_go(run: Path) -> None:
     assert len(closed) == 14
 
 
-def test_generalised_advantages_equal_a_plain_loop(run: Path) -> None:
+def test_generalised_advantages_equal_a_plain_loop(run: Path, tmp_path: Path) -> None:
     game = parse_game(KUHN)
     shard = max(shards(), key=lambda one: one.num_positions)
-    values = np.linspace(-1, 1, shard.num_positions).astype(np.float32)
-    flags = np.where(shard.flags & 1, 1, shard.flags)  # as with a critic
-    changed = Shard(**{**{name: getattr(shard, name) for name in shard.__dataclass_fields__
-                          if name not in ("move_offsets", "visit_offsets")},
-                       "root_values": values, "flags": flags})  # fmt: skip
+    values = np.linspace(-3, 3, shard.num_positions).astype(np.float32)  # a critic's, of rewards without bounds
+    again = write_shard(
+        tmp_path, *(shard.header[name] for name in ("model", "worker", "game")),
+        [replace(one, own={**one.own, "value": values[at : at + len(one.moves)]})
+         for one, at in zip(map(shard.game, range(shard.num_games)), shard.move_offsets.tolist(), strict=False)],
+        shard.header["provenance"], method="a2c", recorded=recorded_columns(game),
+    )  # fmt: skip
+    changed = read_shard(again)
     at = np.flatnonzero(shard.surprises > 0)
     games = np.searchsorted(shard.move_offsets, at, side="right") - 1
     wanted = Positions(np.zeros(len(at), np.int64), games, at - shard.move_offsets[games])
@@ -507,6 +518,7 @@ def test_models_that_can_not_play(run: Path, tmp_path: Path) -> None:
     for wrong, problem in (
         ({"network_size": "b2c32"}, "wanted rN, LoRA's rank, or lLdWrN"),
         ({"game": "go:9"}, "go:9 isn't a text game"),
+        ({"value_head": "wdl"}, "--value-head wdl: method reinforce doesn't read it"),
         ({"base_model": copy / "000000-init", "network_size": "r4"}, "no config.json is here"),
     ):
         with pytest.raises((UsageError, FileError), match=problem):

@@ -36,7 +36,7 @@ def record(game: TextGame, seed: int, learner: int, opponent: str | None, result
     }
     return GameRecord(
         game_id=seed, moves=np.array([seed, 9999, 1], np.uint16), flags=learned.astype(np.uint8),
-        root_values=np.zeros(3, np.float32), surprises=learned.astype(np.float32), own=own,
+        surprises=learned.astype(np.float32), own=own,
         result_first_player=result, opponent=opponent, learner=learner,
     )  # fmt: skip
 
