@@ -102,7 +102,7 @@ def ratings(config: RatingsConfig, progress: Progress = SILENT) -> RatingsSummar
     """
     are_given = config.directory != RatingsConfig.model_fields["directory"].default
     for directory in config.directory if are_given else ():
-        if not directory.is_dir():
+        if not atomic.is_folder(directory):
             raise UsageError(f"ratings --directory {directory}: no such folder; wanted a folder of matches")
     if are_given and "output" not in config.model_fields_set:
         return _summary(config, *_rated(config, progress), None)

@@ -20,7 +20,8 @@ class RatingsConfig(Options):
     only printed; add --output to save those ratings in a file.
 
     \b
-    Reads:   data/evaluate/*/, data/evaluate/required/*/, data/evaluate/watch/*/, data/tournament/*/
+    Reads:   data/evaluate/*/, data/evaluate/required/*/, data/evaluate/measured/*/,
+             data/evaluate/watch/*/, data/tournament/*/
     Writes:  data/ratings.json
     Exit:    0 rated, 1 failed, 2 wrong usage, 75 no games yet
     Example: python main.py ratings --anchor random=0

@@ -21,6 +21,7 @@ from typing import TypeVar
 from pipeline.errors import FileError, explain
 from pipeline.run import atomic, layout, packs
 from pipeline.run.order import ShardFile, generation_of
+from pipeline.run.store.base import current_store
 
 TOPS = (Path(layout.DATA), layout.SAVED_MODELS)
 LOOP_LOCK = layout.lock_path(layout.LOOP)
@@ -104,6 +105,8 @@ class _Scan:
         sizes: dict[str, int] = {}  # of the files in it, by name
         folders = []
         try:
+            if layout.GAMES in (folder, *folder.parents):
+                current_store().names(directory / folder)  # workers' folders and sidecars that are in object storage
             with os.scandir(directory / folder) as entries:
                 for entry in entries:
                     if entry.name.startswith("."):
@@ -117,6 +120,8 @@ class _Scan:
                         continue
         except FileNotFoundError:
             return 0
+        except FileError as error:
+            files.unreadable.append(error)
         except OSError as error:
             files.unreadable.append(explain(directory / folder, error))
         self._add_sizes(folder, sizes, stands_for)

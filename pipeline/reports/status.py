@@ -218,8 +218,8 @@ class _Collector:
         play, match = self.play(), self.last_match()
         evaluations = self.readable(list_evaluations, self.run.watch)
         evaluation = self.readable(read_evaluation, evaluations[-1]) if evaluations else None
-        ratings = self.readable(read_ratings, self.run.ratings) if self.run.ratings.exists() else None
-        tracked = of_newest_games(self.run.games, reading.warn)
+        ratings = self.readable(read_ratings, self.run.ratings) if atomic.exists(self.run.ratings) else None
+        tracked = self.readable(of_newest_games, self.run.games, reading.warn) or Tracked()
         self.warn(loop, stage, trainings, disk)
         return StatusSummary(
             directory=self.run.folder.resolve(),

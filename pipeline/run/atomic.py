@@ -190,6 +190,12 @@ def bring(path: Path) -> None:
     current_store().want(path)
 
 
+def bring_folder(path: Path) -> None:
+    """Fetch a folder's files from object storage, if they are missing here or may have changed. Raises FileError."""
+    for name in names_in(path):
+        bring(path / name)
+
+
 def exists(path: Path) -> bool:
     """Whether the file is here, or in object storage: then it is fetched. Raises FileError."""
     bring(path)
@@ -327,6 +333,12 @@ def names_in(folder: Path) -> list[str]:
         except FileNotFoundError:
             names = []
     return list(elsewhere.union(names)) if elsewhere else names
+
+
+def is_folder(path: Path) -> bool:
+    """Whether a folder is here, or in object storage: then its subfolders appear here. Raises FileError."""
+    current_store().names(path)
+    return os.path.isdir(path)
 
 
 def remove(files: Iterable[Path]) -> None:

@@ -53,6 +53,8 @@ class CompactSummary:
         """The short form."""
         if not self.generations:
             return ["nothing to pack: only generations before the newest are packed"]
+        if not self.packs and not self.skipped:
+            return ["nothing to pack: all shards before the newest generation are packed"]
         lines = [
             f"{counted(self.shards, 'shard')} packed into {counted(self.packs, 'file')} in {duration(self.seconds)}: "
             f"{counted(self.games, 'game')}, {counted(self.positions, 'position')}",
@@ -75,7 +77,7 @@ def compact(config: CompactConfig, progress: Progress = SILENT) -> CompactSummar
     run = Run.at(config.directory)
     check_champion(run.models)
     directory = run.games
-    if directory.is_dir():
+    if atomic.is_folder(directory):
         with packs.packing(directory):
             generations = _until_packed(directory)
             totals["generations"] = len(generations)

@@ -101,7 +101,7 @@ def prune(config: PruneConfig, progress: Progress = SILENT) -> PruneSummary:
     check_champion(run.models)
     notes: list[str] = []
     with ExitStack() as stack:
-        if config.apply and run.games.is_dir():
+        if config.apply and atomic.is_folder(run.games):
             stack.enter_context(packs.packing(run.games))
         max_positions, counted_so_far, oldest = _needs(run, progress)
         keep = max(LEAST_POSITIONS, max_positions) if config.keep_positions is None else config.keep_positions
@@ -366,7 +366,8 @@ def _prune_chunks(run: Run, apply: bool, notes: list[str]) -> Iterator[Removal]:
     old = [name for name in sets if str(name) < newest]
     needed = newest_priorities(run.chunks, newest)
     stale = [path for name, path in list_priorities(run.chunks) if str(name) < newest and path != needed]
-    begun = models_in_training(run.models)
+    newest_model = newest_number(run.models)
+    begun = [model for model in models_in_training(run.models) if not _why_over(run, model, newest_model)]
     if old and begun:
         notes.append(f"all sets of chunks stay: the training of {begun[0]} has begun and hasn't ended")
         old = []
@@ -391,17 +392,23 @@ def _newest_set_of_a_model(run: Run) -> str:
     return ""
 
 
+def _why_over(run: Run, model: str, newest: int) -> str:
+    """Why no training will resume the checkpoint of this model; "" if one may. newest: the newest model's number."""
+    number = layout.number_of(model)
+    if has_model(run.models / model):
+        return f"the training of {model} has ended"
+    if number is not None and number <= newest:
+        return f"model {newest:06d} is newer; no training will resume {model}"
+    return ""
+
+
 def _prune_left_over(run: Run, apply: bool) -> Iterator[Removal]:
     """Checkpoints that no training will resume, and temporary files of killed processes."""
     newest, seen = newest_number(run.models), scan_run(run.folder, whole=False)
     for name in sorted(atomic.names_in(run.models)):
         model = layout.parse_checkpoint_name(name)
-        number = layout.number_of(model) if model else None
-        if model and has_model(run.models / model):
-            why = f"the training of {model} has ended"
-        elif number is not None and number <= newest:
-            why = f"model {newest:06d} is newer; no training will resume {model}"
-        else:
+        why = _why_over(run, model, newest) if model else ""
+        if not why:
             continue
         checkpoint = run.models / name
         if layout.lock_path(layout.SAVED_MODELS / name / CHECKPOINT_FILE) in (seen.held or ()):

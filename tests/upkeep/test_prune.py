@@ -344,6 +344,10 @@ def test_chunks_that_no_training_takes(tmp_path):
     folder.mkdir()
     noted = prune(PruneConfig(directory=tmp_path, apply=True))
     assert not noted.removals and "000002-x has begun" in " ".join(noted.notes)
+    folder.rename(folder := folder.with_name(".000001-other.training"))  # which no training will resume
+    assert [one.what for one in prune(PruneConfig(directory=tmp_path)).removals] == [
+        "1 set of chunks", "checkpoint of 000001-other",
+    ]  # fmt: skip
     folder.rmdir()
     matches = everything(tmp_path / "data" / "evaluate"), everything(tmp_path / layout.SAVED_MODELS)
     summary = prune(PruneConfig(directory=tmp_path, apply=True))

@@ -93,7 +93,8 @@ class BucketStore(Store):
     def fetch(self, paths: Sequence[Path]) -> None:
         """The files appear here in this order; those that aren't in the bucket are left out."""
         inside = (path for path in paths if layout.is_shared(self._parts(path)))
-        wanted = [path for one in inside for path in self._with_others(one) if not os.path.lexists(path)]
+        each = dict.fromkeys(path for one in inside for path in self._with_others(one))
+        wanted = [path for path in each if not os.path.lexists(path)]
         for start in range(0, len(wanted), FETCHED_AT_ONCE):
             some = wanted[start : start + FETCHED_AT_ONCE]
             get: Callable[[Path], Object | None] = lambda path: self.objects.get(self._key(path))  # noqa: E731
@@ -113,6 +114,8 @@ class BucketStore(Store):
             return
         description = path.parent / layout.MODEL_JSON
         self.want(description)
+        if not os.path.exists(description):  # no model: a base model
+            yield path
         for name in _files_of(description):
             if name == path.name or name != layout.OPTIMIZER:
                 yield path.parent / name
@@ -161,7 +164,8 @@ class BucketStore(Store):
             return
         self.flush()
         data = os.readlink(temporary).encode() if temporary.is_symlink() else temporary.read_bytes()
-        key = self._key(path, data)
+        is_model = any((folder / layout.MODEL_JSON).exists() for folder in (temporary.parent, path.parent))
+        key = self._key(path, data if is_model else None)
         if layout.is_written_once(parts):
             self._put(key, data, None)
             return
@@ -221,9 +225,8 @@ class BucketStore(Store):
     def _put(self, key: str, data: bytes, replaces: str | None) -> str:
         if self._unsure is not None:
             raise self._unsure
-        self._leases.check()
         try:
-            return self.objects.put(key, data, replaces)
+            return self.objects.put(key, data, replaces, self._leases.check)
         except Conflict:
             raise
         except FileError as error:
@@ -384,14 +387,17 @@ class BucketStore(Store):
         return parts
 
     def _key(self, path: Path, data: bytes | None = None) -> str:
-        """The object's key. data: of a file that isn't committed yet."""
+        """The object's key. data: of a model's file that isn't committed yet."""
         parts = self._parts(path)
         if parts[0] != layout.SAVED_MODELS.name or len(parts) != 3 or path.name == layout.MODEL_JSON:
             return "/".join(parts)
-        if data is None:
-            sha256 = _files_of(path.parent / layout.MODEL_JSON).get(path.name, "")
-        else:
+        description = path.parent / layout.MODEL_JSON
+        if data is not None:
             sha256 = hashlib.sha256(data).hexdigest()
+        elif description.exists():
+            sha256 = _files_of(description).get(path.name, "")
+        else:  # of a base model
+            return "/".join(parts)
         return layout.model_file_key(parts[1], path.name, sha256)
 
     def lease_key(self, path: Path) -> str | None:

@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from configparser import ConfigParser
+from configparser import Error as ConfigParserError
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
@@ -147,16 +148,24 @@ class Objects:
             return Object(b"", known) if answer is Told.UNCHANGED else None
         return answer
 
-    def put(self, key: str, data: bytes, replaces: str | None = None) -> str:
+    def put(
+        self, key: str, data: bytes, replaces: str | None = None, check: Callable[[], None] = lambda: None
+    ) -> str:
         """Write the object if its tag is `replaces`, or for None if there is none; returns its new tag.
 
+        check: called before each attempt; its error ends them
         An object that already has this content counts as written. Raises Conflict for another one.
         """
         import obstore
 
         mode: Any = "create" if replaces is None else {"version" if self._protocol == "gs" else "e_tag": replaces}
         self.bytes_sent += len(data)
-        answer = self._ask(key, lambda to: obstore.put(to, key, data, mode=mode, use_multipart=False), len(data))
+
+        def send(client: Any) -> Any:
+            check()
+            return obstore.put(client, key, data, mode=mode, use_multipart=False)
+
+        answer = self._ask(key, send, len(data))
         if not isinstance(answer, Told):
             return self._tag(answer)
         found = self.get(key)
@@ -410,7 +419,10 @@ def _profile(address: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for path, section in ((others, f"profile {name}" if name else "default"), (keys, name or "default")):
         parser = ConfigParser(interpolation=None, strict=False)
-        parser.read(os.path.expanduser(path))
+        try:
+            parser.read(os.path.expanduser(path))
+        except ConfigParserError as error:
+            raise UsageError(f"{address}: {path}: {_first_line(error)}; correct that file") from error
         found |= parser[section] if parser.has_section(section) else {}
     if name and not found:
         raise UsageError(f"{address}: AWS_PROFILE: no profile {name!r} in {keys} or {others}; correct it")

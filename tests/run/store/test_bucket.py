@@ -347,6 +347,46 @@ def test_a_model_is_seen_whole_or_not_at_all(machines: Machines, bucket: Bucket)
     assert not requests
 
 
+def test_a_base_model_is_seen_by_other_machines(machines: Machines, bucket: Bucket) -> None:
+    """Its folder has no model.json, but several files with names of their own."""
+    one, two = machines("one"), machines("two")
+    base = Path("saved_models/base")
+    with atomic.new_directory(one / base) as folder:
+        for name in ("config.json", "model.safetensors"):
+            (folder / name).write_text(name)
+    assert {"saved_models/base/config.json", "saved_models/base/model.safetensors"} <= set(keys(machines, bucket))
+    atomic.bring_folder(two / base)
+    assert {path.name: path.read_text() for path in (two / base).glob("[!.]*")} == {
+        "config.json": "config.json", "model.safetensors": "model.safetensors",
+    }  # fmt: skip
+    make_champion(two / "saved_models")  # models' files have checksums in their keys, as ever
+    assert not any(key.startswith("saved_models/000000") and "weights" in key for key in keys(machines, bucket))
+    machines.dies("one")
+    shutil.rmtree(one)
+    atomic.bring_folder((one := machines("one")) / base)
+    assert (one / base / "config.json").exists()
+
+
+def test_each_attempt_to_write_needs_the_lease(
+    machines: Machines, bucket: Bucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = machines("one")
+    monkeypatch.setattr(leases, "RENEWED_EVERY", 60)
+
+    def fails_once(request: Request) -> int | None:
+        if request.method == "PUT" and request.key.endswith("pool.json"):
+            monkeypatch.setattr(leases, "LAST_WRITE", 0.0)  # as if it took a minute
+            return 503
+        return None
+
+    with atomic.file_lock(one / "data/thing"):
+        bucket.plan = fails_once
+        with pytest.raises(Conflict, match="couldn't be renewed in time"):
+            atomic.write_text(one / "data/pool.json", "[]")
+    bucket.plan = lambda request: None
+    assert not any(key.endswith("pool.json") for key in keys(machines, bucket))
+
+
 def test_of_two_trainings_of_one_model_one_wins_with_its_own_weights(machines: Machines, bucket: Bucket) -> None:
     one, two, three = machines("one"), machines("two"), machines("three")
     stop_at(bucket, "PUT", "model.json")

@@ -172,6 +172,8 @@ def test_wrong_credentials_and_a_missing_bucket(
     assert "wanted AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE" in problem(bucket)
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     assert "nobody" in problem(bucket)
+    (tmp_path / "none").write_text("[default]\nregion\n")
+    assert "correct that file" in problem(bucket)
     assert time.monotonic() - start < 5  # nothing of this is tried again
 
 

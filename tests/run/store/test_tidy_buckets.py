@@ -80,7 +80,14 @@ def test_another_machine_finds_what_was_packed(bucket: Bucket, tmp_path: Path) -
         again = compact(CompactConfig(directory=two), heard)
         assert (again.packs, again.skipped, heard.warned) == (0, 0, [])
         assert content(two) == before
-    three = attached(address, tmp_path / "three", whole=True)
+    for name, whole in (("three", True), ("four", False)):
+        three = attached(address, tmp_path / name, whole)
+        with working_copy.opened(three):
+            assert status(StatusConfig(directory=three)).play.shards == 40 * len(OLD) + 8
+            assert content(three) == before
+    with working_copy.opened(attached(address, tmp_path / "five")):  # which hasn't looked for games yet
+        assert compact(CompactConfig(directory=tmp_path / "five")).generations
+    three = attached(address, tmp_path / "six", whole=True)
     with working_copy.opened(three):
         assert content(three) == before
         assert status(StatusConfig(directory=three)).play.shards == 40 * len(OLD) + 8
