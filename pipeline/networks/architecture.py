@@ -255,16 +255,21 @@ def random_weights(architecture: Architecture, seed: int) -> Weights:
 def grown_architecture(architecture: Architecture, size: str | None, planes: int) -> Architecture:
     """The architecture with the blocks and channels of `size` (None: unchanged) and this many planes.
 
-    Raises UsageError if that would shrink it.
+    Raises UsageError if that would shrink it, MuGoError like check_planes.
     """
     blocks, channels = parse_size(size or architecture.size)
     if blocks < architecture.blocks or channels < architecture.channels:
         found = f"network size {size}: a network of {architecture.size} can't shrink"
         raise UsageError(f"{found}; wanted at least as many blocks and channels")
+    check_planes(architecture, planes)
+    return replace(architecture, blocks=blocks, channels=channels, planes=planes)
+
+
+def check_planes(architecture: Architecture, planes: int) -> None:
+    """Raises MuGoError if the network sees more planes than its game has."""
     if planes < architecture.planes:
         found = f"the network sees {architecture.planes} planes, its game has {planes}"
-        raise UsageError(f"{found}; a newer MuGo made it: use that, or begin anew with init")
-    return replace(architecture, blocks=blocks, channels=channels, planes=planes)
+        raise MuGoError(f"{found}; a newer MuGo made it: use that, or begin anew with init")
 
 
 def grow(weights: Weights, old: Architecture, new: Architecture, seed: int) -> Weights:

@@ -111,11 +111,6 @@ class SearchSession(SearchedRow):
         super().__init__(self._player.search)
         self.restart()
 
-    @property
-    def most_readouts(self) -> int:
-        """The most readouts that a search with an empty tree has room for."""
-        return self._search.max_readouts
-
     def change_game(self, game: Game) -> None:
         """Go on with another game that the network can play: at the same position if the boards have the same shape,
         else at the initial one.

@@ -19,9 +19,9 @@ from pipeline.games.contract import Evaluate, Evaluation, FloatArray, Game, Plan
 from pipeline.games.margins import MarginNetwork
 from pipeline.games.specs import parse_game
 from pipeline.machine import available_cores
-from pipeline.networks.architecture import Architecture, check_weights
+from pipeline.networks.architecture import Architecture, check_planes, check_weights
 from pipeline.networks.folding import margin_network
-from pipeline.networks.inference import BackendSpec, Evaluator, available_backends, make_evaluators
+from pipeline.networks.inference import Evaluator, available_backends, make_evaluators
 from pipeline.networks.openvino_backend import MIN_BATCH
 from pipeline.progress import Progress
 from pipeline.run import layout
@@ -69,6 +69,7 @@ def load_evaluators(
 
     with naming(model.path):
         architecture = Architecture.from_dict(model.info.architecture)
+        check_planes(architecture, parse_game(model.info.game).num_planes)
         if architecture.any_board:
             check_weights(architecture, model.weights)
     if not architecture.any_board:
@@ -140,12 +141,6 @@ class AnyBoardEvaluator:
 
     def __call__(self, planes: Planes) -> Evaluation:
         return self._boards.on(planes.shape[2], planes.shape[3])[self._thread](planes)
-
-    @property
-    def backend(self) -> BackendSpec:
-        """The backend on the model's own board; other boards may have another."""
-        own = self._boards.architecture
-        return self._boards.on(own.height, own.width)[self._thread].backend
 
 
 def load_tree_margins(model: Model, leaves: int, backend: str, progress: Progress) -> MarginNetwork | None:

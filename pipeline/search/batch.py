@@ -164,6 +164,8 @@ class BatchSearch(Boards):
         """
         deepest = until.max(axis=(1, 2))
         changed = (deepest > 0) | (self._deepest[rows] > 0)
+        if self._until is not None:
+            changed &= (self._deepest[rows] == 0) | (self._until[rows] != until).any(axis=(1, 2))
         rows, until, deepest = rows[changed], until[changed], deepest[changed]
         if not len(rows):
             return

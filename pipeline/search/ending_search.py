@@ -17,7 +17,8 @@ from pipeline.search.batch import BatchSearch
 from pipeline.search.options import SearchOptions
 from pipeline.search.tree import NO_PARENT
 
-PASS_PRIOR = 0.1  # at least, at the root: networks learn from games in which passing loses what is lost anyway
+# At least, beside 1 for all moves, at the root: networks learn from games in which passing loses what is lost anyway.
+PASS_PRIOR = 0.1
 NOTHING = 0.5  # points: a pass is played unless another move gains more
 FAR = 0.5  # what a win counts that isn't reached within the search, in games without margins
 NEAR_PLIES = 10.0  # after this many plies, a third of the other half is left

@@ -7,7 +7,7 @@ from pydantic import Field
 from pipeline.options import Options, composed
 
 C_PUCT = "Exploration constant of PUCT."
-NOISE_WEIGHT = "Share of Dirichlet noise in the root prior."
+NOISE_WEIGHT = "PUCT: share of Dirichlet noise in the root prior."
 LCB = (
     "PUCT at temperature 0 plays the move of highest lower confidence bound: its value minus this many standard errors "
     "(KataGo: 5). Moves need 15 % of the most visits. 0 = the most visited move."
@@ -37,19 +37,19 @@ class SearchOptions(Options):
     lcb_deviations: float = Field(0.0, ge=0, description=LCB)
     noise_weight: float = Field(0.25, ge=0, le=1, description=NOISE_WEIGHT)
     noise_total: float = Field(
-        10.83, gt=0, description="Sum of the Dirichlet parameters, spread evenly over the legal moves."
+        10.83, gt=0, description="PUCT: sum of the Dirichlet parameters, spread evenly over the legal moves."
     )
     noise_shape: float = Field(
         0.0,
         ge=0,
         le=1,
-        description="Share of the Dirichlet parameters that favours moves of higher prior (KataGo: 0.5).",
+        description="PUCT: share of the Dirichlet parameters that favours moves of higher prior (KataGo: 0.5).",
     )
     forced_playouts: float = Field(
         0.0,
         ge=0,
-        description="k: a visited root move gets at least sqrt(k * prior * readouts) readouts; policy targets leave "
-        "out the forced ones (KataGo: 2); 0 = off.",
+        description="PUCT, k: a visited root move gets at least sqrt(k * prior * readouts) readouts; policy targets "
+        "leave out the forced ones (KataGo: 2); 0 = off.",
     )
     max_num_considered_actions: int = Field(
         16, ge=2, description="Gumbel: the largest number of root moves that share the readouts."

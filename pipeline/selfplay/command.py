@@ -33,7 +33,17 @@ from pipeline.players.searching import leaves_per_tree
 from pipeline.progress import SILENT, Progress
 from pipeline.run.layout import games_folder
 from pipeline.run.models import ModelInfo, newest_number, read_info, resolve_champion
-from pipeline.run.shards import BOTH, End, GameRecord, RunNumbers, ShardMeta, prepare_folder, read_shard, write_shard
+from pipeline.run.shards import (
+    BOTH,
+    End,
+    GameRecord,
+    RunNumbers,
+    ShardMeta,
+    fitting,
+    prepare_folder,
+    read_shard,
+    write_shard,
+)
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.coordination import PlayedGames, alone, check_same_game, wait_for_games
 from pipeline.selfplay.numbering import Numbering, numbering
@@ -47,8 +57,11 @@ if TYPE_CHECKING:
     from pipeline.selfplay.in_workers import DiskUpdates
     from pipeline.workers.worker_pool import RemotePool
 
+MOST_GAMES = 10_000_000  # of a run, whose numbers are in memory
 SHOWN_EVERY = 0.5  # seconds between two updates of the speed shown
-RESIGNATIONS = ("resign_threshold", "resigned", "no_resign_games", "false_resignations", "would_be_resignations")
+NO_RESIGNATIONS = dict.fromkeys(
+    ("resign_threshold", "resigned", "no_resign_games", "false_resignations", "would_be_resignations")
+)
 NOT_STORED = {"output_dir", "network", "verbose", "backend", "threads", "workers", "runner", *FIELDS}
 
 
@@ -215,6 +228,18 @@ def check_options(config: SelfplayConfig) -> None:
             f"selfplay --resign-lowest: {config.resign_lowest} is above --resign-highest ({config.resign_highest}); "
             "swap them"
         )
+    if config.games > MOST_GAMES:
+        raise UsageError(
+            f"selfplay --games {config.games}: wanted at most {MOST_GAMES:,}, or --background, which plays on until "
+            "stopped"
+        )
+    if config.algorithm != "puct":
+        for name in ("forced_playouts", "noise_shape"):
+            if getattr(config, name):
+                raise UsageError(
+                    f"selfplay --{name.replace('_', '-')}: it is PUCT's, and with --algorithm {config.algorithm} the "
+                    "moves that explore are searched by Gumbel's rule; leave one of them out"
+                )
     parse_mix(config.opponents)
     check_workers(config.runner, config.workers)
     check_packages("selfplay", config.track)
@@ -234,7 +259,7 @@ def play(
     if num_games == 0:
         return _nothing_to_play(config, network)
     games = numbering(config.output_dir, config.worker, generation, num_games, played.on_damage)
-    workers = min(config.workers, num_games)
+    workers = min(config.workers, num_games, config.parallel_games)
     with ExitStack() as held:
         cluster = None
         if config.runner == "ray":
@@ -270,13 +295,16 @@ def play(
         tally.counts["shards"] = committer.shards
         about: dict[str, Any] = {"resign_threshold": threshold, "calibration": calibration}
         if not plan.method.resigns:
-            about |= dict.fromkeys(RESIGNATIONS)
+            about |= NO_RESIGNATIONS
         return tally.summary(source.name, evaluations(), seconds, **about)
 
 
 def _nothing_to_play(config: SelfplayConfig, network: Path) -> SelfplaySummary:
     note = f"has its {config.games} games"
-    return SelfplaySummary(network.name, resign_threshold=config.resign_threshold, note=note)
+    about: dict[str, Any] = {"resign_threshold": config.resign_threshold}
+    if not method_named(read_info(network).method).resigns:
+        about |= NO_RESIGNATIONS
+    return SelfplaySummary(network.name, note=note, **about)
 
 
 def _make_plan(
@@ -297,8 +325,9 @@ def _make_plan(
         raise UsageError(f"selfplay --pass-after: nobody passes in {game.spec}; leave it out")
     num_games, processes = len(games.numbers), max(1, workers)
     threads = config.threads or (1 if on_cluster else available_cores())
-    threads = max(1, min(threads // processes, num_games))
-    rows = -(-min(config.parallel_games, num_games) // (threads * processes))
+    together = min(config.parallel_games, num_games)
+    threads = max(1, min(threads // processes, -(-together // processes)))
+    rows = -(-together // (threads * processes))
     seed = config.seed
     if seed is None:
         seed = int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
@@ -357,16 +386,23 @@ class Committer:
         """
         for kind, games in sorted(self._waiting.items()):
             while games:
-                count = len(games) if self.plan.config.commit_seconds > 0 else 1
+                count = self._fitting(kind, games) if self.plan.config.commit_seconds > 0 else 1
                 with held_back():
                     self._write(kind, games[:count])
                     del games[:count]
                     if not games:
                         del self._waiting[kind]
 
-    def _write(self, kind: _Kind, games: list[tuple[int, GameRecord]]) -> None:
-        evaluations = self._evaluations()
+    def _board(self, kind: _Kind) -> AnyGame:
         (board,) = (one for one in self.plan.variety.games if one.spec == kind.spec)
+        return board
+
+    def _fitting(self, kind: _Kind, games: list[tuple[int, GameRecord]]) -> int:
+        """How many of the games the next shard has."""
+        return fitting([record for _, record in games], self.plan.method.recorded(self._board(kind)))
+
+    def _write(self, kind: _Kind, games: list[tuple[int, GameRecord]]) -> None:
+        evaluations, board = self._evaluations(), self._board(kind)
         write_shard(
             self.plan.config.output_dir,
             kind.model,

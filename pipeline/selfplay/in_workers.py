@@ -18,7 +18,7 @@ import queue
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,13 @@ import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError
 
+from pipeline.errors import FileError
 from pipeline.games.contract import AnyGame
 from pipeline.methods.method import FinishedGame
 from pipeline.progress import Progress
 from pipeline.run import atomic, layout
 from pipeline.run.arrays import metadata_of, pack
-from pipeline.run.models import Model, check_game, newest_number, read_info, read_model, resolve_champion
+from pipeline.run.models import Model, newest_number, read_info, read_model, resolve_champion
 from pipeline.run.shards import End, GameRecord
 from pipeline.selfplay.opponents import OpponentSource, Others, OthersReader
 from pipeline.selfplay.playing import GameThreads, ModelSource, Plan, PlayedGame
@@ -131,9 +132,9 @@ class DiskUpdates:
     """
 
     def __init__(self, plan: Plan, progress: Progress) -> None:
-        """Raises as OpponentSource.meet for models that can't play."""
+        """Raises as OpponentSource.meet for models that can't play; members of the pool are left out."""
         self._plan, self._progress = plan, progress
-        self._reader = OthersReader(plan, progress)
+        self._reader, self._warn = OthersReader(plan, progress), cache(progress.warn)
         self._learner: Path | None = None
         self.update: dict[str, Any] = {}
         self._look()
@@ -152,8 +153,14 @@ class DiskUpdates:
             info = read_info(path)
             self._plan.check(info, path)
             others = self._reader.of(path)
-            for other in others.paths:
-                check_game(read_info(other), self._plan.game.spec, other)
+            if others.previous is not None:
+                self._plan.check_opponent(read_info(others.previous), others.previous)
+            for name, member in list(others.models.items()):
+                try:
+                    self._plan.check_opponent(read_info(member), member)
+                except FileError as error:  # one of many, as in OpponentSource
+                    self._warn(f"{error}: it is left out")
+                    del others.models[name]
             if self._learner is not None:
                 self._progress.say(f"new games are played by {info.name}")
             self._learner, self.name, self.models = path, info.name, [path, *others.paths]

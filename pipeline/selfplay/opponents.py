@@ -35,7 +35,7 @@ from pipeline.players.player_specs import PlayerSpec, is_engine, parse_player
 from pipeline.progress import Progress
 from pipeline.ratings.pool import MODES, Mode, choose, parse_mode
 from pipeline.run import atomic
-from pipeline.run.models import Model, check_game, game_as_seen, has_model, read_champions, read_model
+from pipeline.run.models import Model, game_as_seen, has_model, read_champions, read_model
 from pipeline.run.ratings import RatedPlayer, read_pool, read_ratings
 
 if TYPE_CHECKING:
@@ -285,7 +285,7 @@ class OpponentSource:
     def _load(self, path: Path) -> list[Opponent]:
         """A model as the opponent of each thread's games."""
         plan, model = self._plan, self._read(path)
-        check_game(model.info, plan.game.spec, path)
+        plan.check_opponent(model.info, path)
         method = method_named(model.info.method)
         search = plan.config.search_options().model_copy(update={"noise_weight": 0.0})
 

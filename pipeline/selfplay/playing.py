@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipeline.errors import MuGoError
+from pipeline.errors import FileError, MuGoError
 from pipeline.games.contract import AnyGame
 from pipeline.games.specs import parse_game
 from pipeline.methods.method import (
@@ -32,7 +32,7 @@ from pipeline.methods.method import (
 from pipeline.methods.named import method_named
 from pipeline.phrases import LOADING
 from pipeline.progress import Progress, say_first
-from pipeline.run.models import Model, ModelInfo, NewestNumber, read_model, resolve_champion
+from pipeline.run.models import Model, ModelInfo, NewestNumber, game_as_seen, read_model, resolve_champion
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.opponents import Mix, OpponentSource, OthersReader, parse_mix
 from pipeline.selfplay.variety import Dealer, GamesOn, Variety
@@ -83,6 +83,12 @@ class Plan:
         method = method_named(model.info.method)
         config = self.config
         return method.load(model, self.rows * self.leaves, self.threads, config.backend, progress, config)
+
+    def check_opponent(self, info: ModelInfo, path: Path) -> None:
+        """Raises FileError unless the model can play on all boards of the run."""
+        for board in self.variety.games:
+            if game_as_seen(info, board) is None:
+                raise FileError(path, f"it plays {info.game}; wanted a model that plays {board.spec}")
 
     def check(self, learner: ModelInfo, path: Path) -> None:
         """Raises MuGoError for a model of another game or method, which can't take over."""

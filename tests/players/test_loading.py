@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from pipeline.errors import MuGoError
 from pipeline.games.specs import parse_game
 from pipeline.networks.architecture import Architecture
 from pipeline.networks.inference import BackendSpec
 from pipeline.players import loading
-from pipeline.players.loading import CALIBRATION_GAMES, calibration_positions, load_tree_evaluator
+from pipeline.players.loading import CALIBRATION_GAMES, calibration_positions, load_evaluators, load_tree_evaluator
 from pipeline.players.player import Boards
 from pipeline.progress import SILENT
 from pipeline.run.models import read_model
@@ -49,6 +51,14 @@ class Prepared:
     def __call__(self, planes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         assert len(planes) <= self.max_batch
         return np.zeros((len(planes), self._actions), np.float32), np.zeros(len(planes), np.float32)
+
+
+def test_a_network_that_sees_more_than_its_game_has(tmp_path: Path) -> None:
+    model = read_model(make_model(tmp_path))
+    architecture = {**model.info.architecture, "planes": model.info.architecture["planes"] + 1}
+    newer = replace(model, info=model.info.model_copy(update={"architecture": architecture}))
+    with pytest.raises(MuGoError, match=r"000000-test.* sees 4 planes, its game has 3; a newer MuGo made it"):
+        load_evaluators(newer, 8, 1, "torch", SILENT)
 
 
 @pytest.mark.parametrize(("device", "threads"), [("cpu", 2), ("cuda", 1)])

@@ -70,6 +70,11 @@ def test_a_change_drops_the_tree_and_no_change_keeps_it():
     search.restrict(ROWS[:1], restriction(9, [Moves(0, [0])])[None])
     assert search.root_table(ROWS)[0].sum(axis=1).tolist() == [0, 64]
     run(search)
+    search.restrict(ROWS[:1], restriction(9, [Moves(0, [0])])[None])  # as it is
+    assert search.root_table(ROWS)[0].sum(axis=1).tolist() == [64, 128]
+    search.restrict(ROWS[:1], restriction(9, [Moves(0, [1])])[None])
+    assert search.root_table(ROWS)[0].sum(axis=1).tolist() == [0, 128]
+    run(search)
     search.restrict(ROWS, nothing)
     assert search.root_table(ROWS)[0].sum(axis=1).tolist()[0] == 0 and search.allowed(ROWS).all()
 

@@ -153,6 +153,7 @@ def test_each_look_opens_only_new_sidecars(tmp_path: Path, monkeypatch: pytest.M
 
 def test_waiting_ends_with_the_games_of_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(others, "LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(others, "PATIENCE_SECONDS", 300.0)  # until the process, of low priority, plays
     make_champion(tmp_path / "saved_models")
     words = ["--network", "saved_models/best_model", "--output-dir", "selfplay", "--threads", "1", "--backend", "torch"]
     player = subprocess.Popen(

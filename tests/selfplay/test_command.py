@@ -18,16 +18,26 @@ from pipeline.methods.alphazero import method as alphazero
 from pipeline.methods.method import FinishedGame
 from pipeline.methods.resignation import NEVER, RESIGN_THRESHOLD
 from pipeline.players.searching import leaves_per_tree
-from pipeline.progress import Progress
+from pipeline.progress import SILENT, Progress
 from pipeline.reports.show_games import show_one, show_shard
 from pipeline.run import atomic
-from pipeline.run.models import set_champion
-from pipeline.run.shards import BOTH, POLICY_COUNTS, SEARCHED, End, GameRecord, newest_shards, read_shard
+from pipeline.run.models import read_info, set_champion
+from pipeline.run.shards import (
+    BOTH,
+    POLICY_COUNTS,
+    SEARCHED,
+    End,
+    GameRecord,
+    RunNumbers,
+    newest_shards,
+    read_shard,
+)
 from pipeline.selfplay import command as stage
 from pipeline.selfplay import playing
 from pipeline.selfplay.command import plies_left, selfplay
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.coordination import check_same_game
+from pipeline.selfplay.numbering import Numbering
 from tests.helpers import Heard, make_champion, make_model
 from tests.run.random_games import random_games, write_shard
 from tests.search.helpers import hashed_evaluator
@@ -79,6 +89,29 @@ def test_the_same_seed_gives_the_same_games_for_any_number_of_threads(tmp_path):
     third = config_for(tmp_path, threads=2, games=12, parallel_games=12, output_dir=tmp_path / "c")
     selfplay(third)
     assert all_games(tmp_path / "b") == all_games(tmp_path / "c")
+
+
+def test_no_more_games_at_once_than_asked_for(tmp_path):
+    plan, _ = stage._make_plan(
+        config_for(tmp_path, threads=16, games=20, parallel_games=2),
+        read_info(make_champion(tmp_path / "saved_models")),
+        Numbering(RunNumbers(0, 0, 20), [*range(20)], None), 0, False, SILENT,
+    )  # fmt: skip
+    assert (plan.threads, plan.rows) == (2, 1)
+
+
+def test_more_games_than_fit_into_memory(tmp_path):
+    make_champion(tmp_path / "saved_models")
+    with pytest.raises(UsageError, match="--games 1000000000: wanted at most 10,000,000, or --background"):
+        selfplay(config_for(tmp_path, games=10**9))
+
+
+@pytest.mark.parametrize("algorithm", ["gumbel", "mixed"])
+@pytest.mark.parametrize("option", ["forced_playouts", "noise_shape"])
+def test_what_only_puct_reads_is_refused_with_others(tmp_path, algorithm, option):
+    make_champion(tmp_path / "saved_models")
+    with pytest.raises(UsageError, match=f"--{option.replace('_', '-')}: it is PUCT's"):
+        selfplay(config_for(tmp_path, algorithm=algorithm, **{option: 1.0}))
 
 
 def test_without_a_seed_every_run_is_new(tmp_path):

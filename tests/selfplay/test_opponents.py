@@ -16,7 +16,7 @@ from pipeline.methods.method import Encounter, game_seeds
 from pipeline.methods.named import method_named
 from pipeline.progress import Progress
 from pipeline.ratings.pool import make_member
-from pipeline.run.models import read_champions, set_champion
+from pipeline.run.models import read_champions, read_info, set_champion
 from pipeline.run.ratings import Pool, write_record
 from pipeline.selfplay import opponents as room
 from pipeline.selfplay.config import SelfplayConfig
@@ -157,6 +157,16 @@ def test_a_previous_champion_of_another_game(tmp_path: Path, loaded: list[str]) 
     second = make_champion(tmp_path / "saved_models", number=1)
     with pytest.raises(FileError, match="plays connect4; wanted a model that plays tictactoe"):
         source_of(tmp_path, "previous=1")[0].prepare(second)
+
+
+def test_an_opponent_must_play_on_all_boards(tmp_path: Path) -> None:
+    """A specialist of 9x9 sees gomoku:any's board of that size alone."""
+    config = SelfplayConfig(boards="9=1,11=1")
+    plan = Plan(config, parse_game("gomoku:any,opponents"), method_named("alphazero"))
+    of_any = read_info(make_model(tmp_path, number=0, spec="gomoku:any,opponents"))
+    plan.check_opponent(of_any, tmp_path)
+    with pytest.raises(FileError, match=r"it plays gomoku:9.*; wanted a model that plays gomoku:any,size=11"):
+        plan.check_opponent(of_any.model_copy(update={"game": "gomoku:9,opponents"}), tmp_path)
 
 
 def test_who_was_champion_before(tmp_path: Path) -> None:
