@@ -167,7 +167,12 @@ def descriptions(group: str) -> Iterator[tuple[str, str]]:
 
 
 def blame(error: BaseException) -> MuGoError | None:
-    """One line about an exception that passed through an installed package's code; None: it didn't."""
+    """One line about an exception that passed through an installed package's code; None: it didn't.
+
+    A MuGoError is one already.
+    """
+    if isinstance(error, MuGoError):
+        return error
     line = None
     for frame, number in walk_tb(error.__traceback__):
         package = _IMPORTED.get(_outermost(frame.f_globals.get("__name__", "")))

@@ -48,6 +48,7 @@ from pipeline.train.checkpoint import remove_finished
 
 GENERATIONS = 5  # without --generations and --minutes
 BESIDE = "selfplay --background"
+PLAYS_ON = ("--no-wait", "--no-top-up")  # whatever a preset says
 MEASURE = "measure"
 STRENGTH = "strength"
 LOOK_SECONDS = 1.0  # until the next try when another process plays as the same worker
@@ -305,8 +306,8 @@ class _Loop:
         self._has_worked = False
         self._track = {} if config.track is None else {"track": config.track}
         self._given = self._track if config.runner is None else {"runner": config.runner, **self._track}
-        words = ["selfplay", "--preset", config.preset, "--background", "--verbose", "0", *_given_words(config)]
-        self._player = Player([*program, *words])
+        words = ["selfplay", "--preset", config.preset, "--background", *PLAYS_ON, "--verbose", "0"]
+        self._player = Player([*program, *words, *_given_words(config)])
         self._strength = Strength(self._measure, say)
 
     def run(self) -> str:
@@ -342,7 +343,7 @@ class _Loop:
         if 0 < self._generations <= generation:
             made = f"{generation} of {self._generations} generations are made"
             return f"{made}; nothing to do: --generations {generation + GENERATIONS} goes on"
-        return f"its {self._config.minutes:g} minutes are over; nothing to do: more --minutes go on"
+        return f"its time is over: --minutes {self._config.minutes:g}; nothing to do, more minutes go on"
 
     def _measure(self, model: Path, opponent: str) -> None:
         options = {"white_model": str(model), "black_model": opponent, "games": GAMES, "promote": False}

@@ -784,6 +784,7 @@ def _with_new(found: MatchLines, rows: NDArray[Any], ends: Sequence[str]) -> tup
 
 def _keep(results: MatchResults, found: MatchLines, data: bytes) -> None:
     """Write results.json. data: the lines of games.jsonl, found: their contents."""
+    atomic.sweep(results.folder)
     header = found.header
     more = MoreOpenings(more=found.openings[len(header.openings) :], stones=found.stones[len(header.stones) :])
     kept = KeptResults(

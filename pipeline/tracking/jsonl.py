@@ -27,6 +27,7 @@ class JsonLines(Sink):
     def __init__(self, folder: Path, axis: str, first: int | None) -> None:
         """Removes lines from first on, and what a kill left of a line."""
         self._path, self._added, self.last = folder / layout.POINTS, False, 0
+        atomic.sweep(folder)
         if not atomic.exists(self._path):
             return
         if (x := self._last_x(axis)) is not None and (first is None or x < first):

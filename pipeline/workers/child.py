@@ -55,13 +55,12 @@ def main() -> None:
         os.sched_setaffinity(0, job["cores"])
     orders: Orders = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(orders_in, orders), daemon=True).start()
-    from pipeline.errors import MuGoError
     from pipeline.extensions import blame
 
     try:
         _execute(job, orders, send)
     except Exception as error:
-        known = error if isinstance(error, MuGoError) else blame(error)
+        known = blame(error)
         if known is None:
             raise
         send(message_of(None, error=known))

@@ -37,15 +37,17 @@ class JobActor:
 
     def begin(self, job: bytes, paths: list[str], *models: Mapping[str, bytes]) -> None:
         """Start a job. paths, models: the keys and values of Models."""
-        from pipeline.errors import MuGoError
+        from pipeline.extensions import blame
         from pipeline.workers.worker_pool import make_executor
 
         self._error, self._last_update, self._named = None, 0, set(paths)
         self._files = dict(zip(paths, models, strict=True))
         try:
             self._executor = make_executor(json.loads(job), self._files)
-        except MuGoError as error:
-            self._error = error
+        except Exception as error:
+            self._error = blame(error)
+            if self._error is None:
+                raise
 
     def give(self, numbers: bytes) -> None:
         if (executor := self._executor) is not None:  # else stop() came first, and the games are obsolete
@@ -68,7 +70,7 @@ class JobActor:
 
     def take(self, seconds: float) -> bytes:
         """A message, as soon as there is an outcome, or after this many seconds."""
-        from pipeline.errors import MuGoError
+        from pipeline.extensions import blame
         from pipeline.workers.worker_pool import message_of
 
         found: list[Any] = []
@@ -81,8 +83,10 @@ class JobActor:
                 if found:
                     time.sleep(BATCH_SECONDS)
                     found += executor.outcomes(0.0)
-        except MuGoError as error:
-            self._error = error
+        except Exception as error:
+            self._error = blame(error)
+            if self._error is None:
+                raise
         return message_of(executor, found, self._error)
 
     def stop(self) -> bytes:

@@ -178,7 +178,7 @@ def test_a_loop_with_nothing_to_do_says_why(commands: Commands) -> None:
         assert commands.run(generations=1, **options) == [] and commands.said == []
         assert commands.idle == "1 of 1 generations are made; nothing to do: --generations 6 goes on"
     commands.run(minutes=read_kept(layout.LOOP_FILE).seconds / 60)
-    assert commands.idle.endswith("minutes are over; nothing to do: more --minutes go on")
+    assert "its time is over: --minutes" in commands.idle
 
 
 def test_what_was_not_tidied_is_tidied_later(commands: Commands) -> None:
@@ -406,7 +406,7 @@ def test_with_overlap_one_player_plays_beside_all_other_commands(commands: Comma
     commands.seconds = 0.1
     notes = commands.run(generations=2, overlap=True, runner="local")
     assert notes == ["init", *OVERLAPPED, "evaluate", *OVERLAPPED, "evaluate"]
-    words = "selfplay --preset tictactoe --background --verbose 0 --runner local"
+    words = "selfplay --preset tictactoe --background --no-wait --no-top-up --verbose 0 --runner local"
     assert of_player() == [words, "stopped"]
 
 

@@ -559,7 +559,7 @@ class _Reader:
 
     def play(self, name: str, told: str, wanted: tuple[int | None, int | None]) -> None:
         """Play a move in USI. told: the record's text; wanted: the kinds of piece that it names, before and after."""
-        game, state = self.game, self._state
+        game, state = self.game, self.game.played_on(self._state)  # people overlook a repetition
         if game.is_over(state)[0]:
             raise MuGoError(f"{told}: a move after the end of the game")
         if len(self.moves) >= LONGEST - 1 - int(game.plies(self.start)[0]):

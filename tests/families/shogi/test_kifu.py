@@ -167,6 +167,12 @@ def test_repetition_and_perpetual_check_are_told_apart() -> None:
         assert ending(game, state[0], None)[:2] == ("反則負け", f"%{loser}ILLEGAL_ACTION")
 
 
+def test_a_repetition_that_both_overlooked() -> None:
+    moves = "2h3h 8b7b 3h2h 7b8b " * 3 + "2g2f"
+    _, (found,) = parse_kifu(f"position startpos moves {moves}".encode(), ".usi")
+    assert (len(found.moves), found.points, found.end) == (13, 0, "not decided")
+
+
 CSA_FILE = "V2.2\nN+a\nN-b\nPI\n+\n+7776FU\nT12\n-3334FU,T3\n+8822UM\n-3122GI\n%TORYO\n/\nPI\n+\n+2726FU\n%CHUDAN\n"
 
 

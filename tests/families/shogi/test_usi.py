@@ -37,7 +37,7 @@ def uniform(planes):
 
 
 def usi_of(session: SearchSession, **options) -> Usi:
-    return Usi(session.game, session.readouts, session.most_readouts, lambda: session, **options)
+    return Usi(session.game, session.readouts, session.room(), lambda: session, **options)
 
 
 def with_reply(move: str) -> str:
