@@ -255,7 +255,7 @@ def random_weights(architecture: Architecture, seed: int) -> Weights:
 def grown_architecture(architecture: Architecture, size: str | None, planes: int) -> Architecture:
     """The architecture with the blocks and channels of `size` (None: unchanged) and this many planes.
 
-    Raises UsageError if that would shrink it, MuGoError like check_planes.
+    Raises UsageError if that would shrink it, or like check_planes.
     """
     blocks, channels = parse_size(size or architecture.size)
     if blocks < architecture.blocks or channels < architecture.channels:
@@ -266,10 +266,10 @@ def grown_architecture(architecture: Architecture, size: str | None, planes: int
 
 
 def check_planes(architecture: Architecture, planes: int) -> None:
-    """Raises MuGoError if the network sees more planes than its game has."""
+    """Raises UsageError if the network sees more planes than its game has."""
     if planes < architecture.planes:
         found = f"the network sees {architecture.planes} planes, its game has {planes}"
-        raise MuGoError(f"{found}; a newer MuGo made it: use that, or begin anew with init")
+        raise UsageError(f"{found}; a newer MuGo made it: use that, or begin anew with init")
 
 
 def grow(weights: Weights, old: Architecture, new: Architecture, seed: int) -> Weights:

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.games.contract import Evaluate, Evaluation, Planes
+from pipeline.interrupts import held_back
 from pipeline.machine import available_cores
 from pipeline.networks.architecture import Architecture, Weights
 
@@ -158,9 +159,13 @@ class OpenVinoBackend(Backend):
 
 
 def load_openvino() -> Any:
-    """The library without its telemetry, which would send a usage event from a forked process at every import."""
+    """The library without its telemetry, which would send a usage event from a forked process at every import.
+
+    Interrupts wait until it is imported: its extension turns one into an ImportError, and the command would go on.
+    """
     sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]  # None: importing it fails
-    import openvino
+    with held_back():
+        import openvino
 
     return openvino
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.errors import FileError, naming
+from pipeline.errors import FileError, UsageError, naming
 from pipeline.games.capabilities import AllBoards
 from pipeline.games.contract import Evaluate, Evaluation, FloatArray, Game, Planes
 from pipeline.games.margins import MarginNetwork
@@ -46,7 +46,8 @@ def load_evaluators(
     """One evaluator per thread; see make_evaluators.
 
     warm: compile for every batch size when the evaluators are made; for a network for all boards, when a board is first
-    seen. Raises FileError that names the model if its weights don't fit its architecture.
+    seen. Raises FileError that names the model if its weights don't fit its architecture, or
+    that doesn't fit the game.
     """
 
     def make(architecture: Architecture) -> list[Evaluator]:
@@ -69,9 +70,12 @@ def load_evaluators(
 
     with naming(model.path):
         architecture = Architecture.from_dict(model.info.architecture)
-        check_planes(architecture, parse_game(model.info.game).num_planes)
         if architecture.any_board:
             check_weights(architecture, model.weights)
+    try:
+        check_planes(architecture, parse_game(model.info.game).num_planes)
+    except UsageError as error:
+        raise FileError(model.path, str(error)) from error
     if not architecture.any_board:
         return make(architecture)
     boards = _Boards(architecture, make)

@@ -583,3 +583,18 @@ def test_int8_must_be_faster_to_be_chosen(cache_file: Path, monkeypatch: pytest.
         assert last[1:] == [
             "using torch cpu float32, which is exact: torch cpu int8 is 1.05 times as fast, wanted 1.1"
         ][: len(last) - 1]
+
+
+def test_an_interrupt_while_openvino_is_imported_is_none_of_its_errors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its extension would turn the interrupt into an ImportError, after which another backend is taken."""
+    (tmp_path / "openvino.py").write_text(
+        "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\n    sum(range(10**5))\n"
+        "except KeyboardInterrupt:\n    raise ImportError('initialization failed')\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "openvino", raising=False)
+    with pytest.raises(KeyboardInterrupt):
+        openvino_backend.load_openvino()
+    del sys.modules["openvino"]  # the one above

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.errors import MuGoError
+from pipeline.errors import FileError
 from pipeline.games.specs import parse_game
 from pipeline.networks.architecture import Architecture
 from pipeline.networks.inference import BackendSpec
@@ -57,7 +57,7 @@ def test_a_network_that_sees_more_than_its_game_has(tmp_path: Path) -> None:
     model = read_model(make_model(tmp_path))
     architecture = {**model.info.architecture, "planes": model.info.architecture["planes"] + 1}
     newer = replace(model, info=model.info.model_copy(update={"architecture": architecture}))
-    with pytest.raises(MuGoError, match=r"000000-test.* sees 4 planes, its game has 3; a newer MuGo made it"):
+    with pytest.raises(FileError, match=r"000000-test.* sees 4 planes, its game has 3; a newer MuGo made it"):
         load_evaluators(newer, 8, 1, "torch", SILENT)
 
 
