@@ -15,7 +15,7 @@ owner gets its own with ``taken``:
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -72,6 +72,12 @@ def taken(config: Options, group: type[Group]) -> Group:
     if isinstance(config, group):
         return config
     return group(**{name: getattr(config, name) for name in group.model_fields if hasattr(config, name)})
+
+
+def changed(config: Options, names: Iterable[str]) -> list[str]:
+    """Those of these options that aren't at their defaults."""
+    fields = type(config).model_fields
+    return [name for name in names if getattr(config, name) != fields[name].default]
 
 
 def plain(group: type[Options]) -> type[Options]:

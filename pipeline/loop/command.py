@@ -48,7 +48,7 @@ from pipeline.train.checkpoint import remove_finished
 
 GENERATIONS = 5  # without --generations and --minutes
 BESIDE = "selfplay --background"
-PLAYS_ON = ("--no-wait", "--no-top-up")  # whatever a preset says
+PLAYS_ON = ("--no-wait", "--no-top-up")  # overrides the preset
 MEASURE = "measure"
 STRENGTH = "strength"
 LOOK_SECONDS = 1.0  # until the next try when another process plays as the same worker
@@ -343,7 +343,7 @@ class _Loop:
         if 0 < self._generations <= generation:
             made = f"{generation} of {self._generations} generations are made"
             return f"{made}; nothing to do: --generations {generation + GENERATIONS} goes on"
-        return f"its time is over: --minutes {self._config.minutes:g}; nothing to do, more minutes go on"
+        return f"its time, --minutes {self._config.minutes:g}, is over; nothing to do: more --minutes go on"
 
     def _measure(self, model: Path, opponent: str) -> None:
         options = {"white_model": str(model), "black_model": opponent, "games": GAMES, "promote": False}

@@ -278,14 +278,14 @@ class MatchRunner:
 
         settings  further settings that the decision depends on
         needed    whether any game will be played; if not, a new match has empty openings, and no player is loaded
-        Raises UsageError for a threshold at which models of an entrant's method don't resign.
+        Raises UsageError if a model is to resign whose method never does.
         """
-        for entrant in entrants:
-            method = method_named(entrant.model.info.method) if entrant.model else None
-            if self.config.resign_threshold > NEVER and method and not method.resigns:
+        resigns_below = self.config.resign_threshold
+        for entrant in entrants if resigns_below > NEVER else ():
+            if entrant.model and not (method := method_named(entrant.model.info.method)).resigns:
                 raise UsageError(
-                    f"--resign-threshold {self.config.resign_threshold:g}: {entrant.name} is of method {method.name}, "
-                    "whose values aren't chances of winning; leave it out"
+                    f"--resign-threshold {resigns_below:g}: {entrant.name} is of method {method.name}, whose values "
+                    "aren't chances of winning; leave it out"
                 )
         side = handicap_side_of(entrants)
         num_openings = num_games // games_per_opening(side)

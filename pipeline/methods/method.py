@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import AnyGame
 from pipeline.methods.options import FirstModelOptions, GameOptions, GrowthOptions
-from pipeline.options import Options, group_of, plain
+from pipeline.options import Options, changed, group_of, plain
 from pipeline.players.player import Player
 from pipeline.progress import Progress
 from pipeline.run.chunks import Columns, ColumnTypes
@@ -422,10 +422,9 @@ class Method(ABC):
 
     def check_options(self, command: str, config: Options) -> None:
         """Raise UsageError for options of a command that this method doesn't read, or that contradict each other."""
-        for name in self.unread(config):
-            if getattr(config, name) != type(config).model_fields[name].default:
-                option = name.replace("_", "-")
-                raise UsageError(f"{command} --{option}: method {self.name} doesn't read it; leave it out")
+        for name in changed(config, self.unread(config)):
+            option = name.replace("_", "-")
+            raise UsageError(f"{command} --{option}: method {self.name} doesn't read it; leave it out")
 
     def calibration(self, columns: Columns) -> NDArray[np.uint8] | None:
         """The network's inputs in n examples as bits [n, bytes], C order: calibration positions for int8.

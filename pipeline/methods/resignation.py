@@ -26,7 +26,7 @@ from pipeline.run.shards import BOTH, End, Shard, newest_shards, read_shard
 
 RESIGN_CONSECUTIVE_MOVES = 2  # of one player, whose values must be below the threshold
 PLIES = 2 * RESIGN_CONSECUTIVE_MOVES - 1  # from the first of these moves to the last
-NEVER = -1.0  # the threshold of who doesn't resign
+NEVER = -1.0  # as a threshold: no resignation
 HOPELESS = -0.95  # the threshold against a person
 RESIGN_THRESHOLD = "resign_threshold"  # key of a shard's provenance: the threshold of its games
 CONFIDENCE = 1.645  # standard deviations; 95 % of a normal distribution lie below

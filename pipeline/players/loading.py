@@ -46,8 +46,8 @@ def load_evaluators(
     """One evaluator per thread; see make_evaluators.
 
     warm: compile for every batch size when the evaluators are made; for a network for all boards, when a board is first
-    seen. Raises FileError that names the model if its weights don't fit its architecture, or
-    that doesn't fit the game.
+    seen. Raises FileError that names the model if its weights don't fit its architecture, or if it sees more planes
+    than its game has.
     """
 
     def make(architecture: Architecture) -> list[Evaluator]:

@@ -332,7 +332,7 @@ def write_shard(
     data = json.dumps(header, ensure_ascii=False).encode() + b"\n"
     data += b"".join(column.tobytes() for column in columns.values())
     packed = compress(data)
-    if len(data) > most_unpacked(len(packed)):  # no reader would take it
+    if len(data) > most_unpacked(len(packed)):  # readers would refuse it
         packed = gzip.compress(data, 0, mtime=0)
 
     of_moves = {}
@@ -377,9 +377,9 @@ def write_shard(
 
 
 def fitting(games: Sequence[GameRecord], recorded: ColumnTypes) -> int:
-    """How many of the first games, at least one, fit into a shard that readers take however well it packs.
+    """How many of the first games, at least one, have MOST_UNPACKED bytes, which readers accept at any ratio.
 
-    Columns of mostly padding pack so well that a group of games could unpack to more than the limit.
+    Columns of mostly padding pack so well that a larger group could unpack to more than the limit.
     """
     of_move = sum(np.dtype(dtype).itemsize * math.prod(shape) for dtype, shape in recorded.values())
     left = MOST_UNPACKED

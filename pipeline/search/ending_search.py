@@ -17,8 +17,7 @@ from pipeline.search.batch import BatchSearch
 from pipeline.search.options import SearchOptions
 from pipeline.search.tree import NO_PARENT
 
-# At least, beside 1 for all moves, at the root: networks learn from games in which passing loses what is lost anyway.
-PASS_PRIOR = 0.1
+PASS_PRIOR = 0.1  # least prior of the root's pass, where all moves have 1: networks hardly learn to pass in lost games
 NOTHING = 0.5  # points: a pass is played unless another move gains more
 FAR = 0.5  # what a win counts that isn't reached within the search, in games without margins
 NEAR_PLIES = 10.0  # after this many plies, a third of the other half is left

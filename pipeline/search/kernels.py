@@ -234,7 +234,7 @@ def expand(tree, leaves, legal, logits, values):
 
 @kernel
 def reroot(tree, row, child, max_nodes, scratch):
-    """Make the node `child` the root, in place. Keeps at most max_nodes nodes with it, the oldest ones.
+    """Make the node `child` the root, in place. Keeps at most max_nodes nodes, the root included, the oldest ones.
 
     scratch [N] int32. An edge whose node is dropped keeps its visits; the node is created again when next reached.
     The row must have no pending leaf.

@@ -386,39 +386,35 @@ class Committer:
         """
         for kind, games in sorted(self._waiting.items()):
             while games:
-                count = self._fitting(kind, games) if self.plan.config.commit_seconds > 0 else 1
                 with held_back():
-                    self._write(kind, games[:count])
-                    del games[:count]
+                    del games[: self._write(kind, games)]
                     if not games:
                         del self._waiting[kind]
 
-    def _board(self, kind: _Kind) -> AnyGame:
+    def _write(self, kind: _Kind, games: list[tuple[int, GameRecord]]) -> int:
+        """Write the first of the games as a shard; returns how many."""
+        evaluations = self._evaluations()
         (board,) = (one for one in self.plan.variety.games if one.spec == kind.spec)
-        return board
-
-    def _fitting(self, kind: _Kind, games: list[tuple[int, GameRecord]]) -> int:
-        """How many of the games the next shard has."""
-        return fitting([record for _, record in games], self.plan.method.recorded(self._board(kind)))
-
-    def _write(self, kind: _Kind, games: list[tuple[int, GameRecord]]) -> None:
-        evaluations, board = self._evaluations(), self._board(kind)
+        recorded = self.plan.method.recorded(board)
+        records = [record for _, record in games]
+        count = fitting(records, recorded) if self.plan.config.commit_seconds > 0 else 1
         write_shard(
             self.plan.config.output_dir,
             kind.model,
             self.plan.config.worker,
             kind.spec,
-            [record for _, record in games],
+            records[:count],
             {"generation": kind.generation, **self._provenance},
             method=self.plan.method.name,
-            recorded=self.plan.method.recorded(board),
+            recorded=recorded,
             max_result=board.max_result,
             evaluations=evaluations - self._counted,
-            numbers=[number for number, _ in games],
+            numbers=[number for number, _ in games[:count]],
             run=self._run,
         )
         self._counted = evaluations
         self.shards += 1
+        return count
 
 
 class _Session:

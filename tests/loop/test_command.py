@@ -178,7 +178,8 @@ def test_a_loop_with_nothing_to_do_says_why(commands: Commands) -> None:
         assert commands.run(generations=1, **options) == [] and commands.said == []
         assert commands.idle == "1 of 1 generations are made; nothing to do: --generations 6 goes on"
     commands.run(minutes=read_kept(layout.LOOP_FILE).seconds / 60)
-    assert "its time is over: --minutes" in commands.idle
+    assert commands.idle.startswith("its time, --minutes ")
+    assert commands.idle.endswith(", is over; nothing to do: more --minutes go on")
 
 
 def test_what_was_not_tidied_is_tidied_later(commands: Commands) -> None:

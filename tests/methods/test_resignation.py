@@ -138,7 +138,7 @@ def test_values_too_noisy_to_resign_on() -> None:
     assert calibrate(games, 0.05, -0.99, -0.5).threshold == NEVER
 
 
-def test_who_does_not_resign_has_no_threshold_even_in_points() -> None:
+def test_without_a_threshold_nobody_resigns_whose_values_are_points() -> None:
     assert not resigns([-2.5, -3.0], NEVER) and resigns([-2.5, -3.0], -0.999)
 
 

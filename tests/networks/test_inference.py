@@ -585,7 +585,7 @@ def test_int8_must_be_faster_to_be_chosen(cache_file: Path, monkeypatch: pytest.
         ][: len(last) - 1]
 
 
-def test_an_interrupt_while_openvino_is_imported_is_none_of_its_errors(
+def test_an_interrupt_during_the_import_of_openvino_stays_an_interrupt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its extension would turn the interrupt into an ImportError, after which another backend is taken."""

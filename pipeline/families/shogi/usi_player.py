@@ -3,9 +3,9 @@
 ``usi:COMMAND; NAME=VALUE; go LIMITS``: the command line, then options of the engine's, then what it gets to think with
 (``go nodes 1000``, ``go btime 0 wtime 0 byoyomi 1000``; a second by default) for each move, whatever it used before.
 One process serves all rows of a player, since every question carries its whole game. An engine that plays several games
-is told which by its option USI_Variant or UCI_Variant. Its moves are checked by our rules. ``bestmove win``,
-a declaration, is a fault: by declaration=27 a game that can be declared has ended before, and other rules of
-declarations must be the engine's, too.
+is told which by its option USI_Variant or UCI_Variant. Its moves are checked by our rules. ``bestmove win``, a
+declaration, is a fault: with declaration=27 the game ends before the engine can declare, and with the other rules the
+engine must be set to the same one.
 
 Source: http://shogidokoro.starfree.jp/usi.html
 """
@@ -98,8 +98,8 @@ class UsiPlayer(ProcessPlayer[UsiEngine]):
             return RESIGN
         if answer == "win":
             problem = (
-                f"declares at ply {len(moves)}, which {self._shogi.spec} doesn't have like this; wanted an engine that "
-                "declares by the same rule: set its own option, e.g. EnteringKingRule"
+                f"declares a win at ply {len(moves)}, where {self._shogi.spec} allows none; wanted an engine with the "
+                "same rule: set its own option, e.g. EnteringKingRule"
             )
             raise PlayerFault("protocol", self._name, problem)
         try:

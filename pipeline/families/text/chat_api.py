@@ -245,7 +245,7 @@ class ChatApi:
         return repr(self._without_key(text)[:LONGEST_QUOTE])  # in this order, or a part of the key might be left
 
     def _without_key(self, text: str) -> str:
-        """Nobody guards a short key: a server without keys takes any, such as none, which are words of its messages."""
+        """A short key is a placeholder for a server without keys, e.g. none: redacting it would hide words."""
         key = self._access.key
         return text.replace(key, "…") if len(key) >= LEAST_KEY else text
 

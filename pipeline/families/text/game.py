@@ -571,7 +571,7 @@ def _in_one_line(text: str) -> str:
 def _value(text: str) -> int | float | bool | str:
     """The value of an environment's setting in a spec. on and True are the same, as are off and False.
 
-    A number is one if it is written in full, so that specs say it again.
+    Numbers count as such only in the form in which specs write them.
     """
     if text in (ON, OFF, "True", "False"):
         return text in (ON, "True")

@@ -164,8 +164,7 @@ class BucketStore(Store):
             return
         self.flush()
         data = os.readlink(temporary).encode() if temporary.is_symlink() else temporary.read_bytes()
-        is_model = any((folder / layout.MODEL_JSON).exists() for folder in (temporary.parent, path.parent))
-        key = self._key(path, data if is_model else None)
+        key = self._key(path, temporary, data)
         if layout.is_written_once(parts):
             self._put(key, data, None)
             return
@@ -386,18 +385,15 @@ class BucketStore(Store):
                 return (parts[0], os.readlink(self.root / parts[0] / parts[1]), *parts[2:])
         return parts
 
-    def _key(self, path: Path, data: bytes | None = None) -> str:
-        """The object's key. data: of a model's file that isn't committed yet."""
+    def _key(self, path: Path, temporary: Path | None = None, data: bytes = b"") -> str:
+        """The object's key. temporary, data: of a file that isn't committed yet."""
         parts = self._parts(path)
         if parts[0] != layout.SAVED_MODELS.name or len(parts) != 3 or path.name == layout.MODEL_JSON:
             return "/".join(parts)
-        description = path.parent / layout.MODEL_JSON
-        if data is not None:
-            sha256 = hashlib.sha256(data).hexdigest()
-        elif description.exists():
-            sha256 = _files_of(description).get(path.name, "")
-        else:  # of a base model
+        description = (temporary or path).parent / layout.MODEL_JSON
+        if not description.exists():  # of a base model
             return "/".join(parts)
+        sha256 = hashlib.sha256(data).hexdigest() if temporary else _files_of(description).get(path.name, "")
         return layout.model_file_key(parts[1], path.name, sha256)
 
     def lease_key(self, path: Path) -> str | None:

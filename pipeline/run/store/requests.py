@@ -153,7 +153,7 @@ class Objects:
     ) -> str:
         """Write the object if its tag is `replaces`, or for None if there is none; returns its new tag.
 
-        check: called before each attempt; its error ends them
+        check: called before each attempt, and may raise.
         An object that already has this content counts as written. Raises Conflict for another one.
         """
         import obstore

@@ -101,7 +101,7 @@ def _after(*moves: str):
 @pytest.mark.parametrize("go, kind, problem", [
     ('print("bestmove 9z9y")', "protocol", "'9z9y' is no move here"),
     ('print("bestmove 5d5b")', "illegal", "chose 5d5b at ply 0, which shogi:5 forbids"),
-    ('print("bestmove win")', "protocol", "declares at ply 0, which shogi:5 doesn't have like this"),
+    ('print("bestmove win")', "protocol", "declares a win at ply 0, where shogi:5 allows none"),
     ('print("bestmove")', "protocol", "wanted bestmove MOVE"),
     ("sys.exit(3)", "broken", "ended with status 3"),
     ("import time; time.sleep(60)", "broken", "gave no answer to 'go btime 0 wtime 0 byoyomi 1000' within 1 s"),

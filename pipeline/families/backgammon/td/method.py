@@ -34,7 +34,7 @@ from pipeline.methods.method import (
 )
 from pipeline.methods.options import DiscountOptions, FirstModelOptions, GrowthOptions, LambdaOptions
 from pipeline.networks.options import NETWORK_BACKENDS
-from pipeline.options import Options
+from pipeline.options import Options, changed
 from pipeline.players.player import Player
 from pipeline.progress import Progress
 from pipeline.run.chunks import Columns, ColumnTypes
@@ -144,11 +144,10 @@ class TemporalDifference(Method):
     def check_options(self, command: str, config: Options) -> None:
         super().check_options(command, config)
         if command == "selfplay":  # games are played without lookahead
-            for name in ("static_weight", "replies_weight", "replies_counted"):
-                if getattr(config, name) != type(config).model_fields[name].default:
-                    raise UsageError(
-                        f"selfplay --{name.replace('_', '-')}: it is for matches, where td can look ahead; leave it out"
-                    )
+            for name in changed(config, ("static_weight", "replies_weight", "replies_counted")):
+                raise UsageError(
+                    f"selfplay --{name.replace('_', '-')}: it is for matches, where td can look ahead; leave it out"
+                )
 
     def columns(self, game: FeatureGame) -> ColumnTypes:
         return column_types(game)

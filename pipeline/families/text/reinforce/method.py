@@ -62,7 +62,7 @@ from pipeline.methods.options import (
     LambdaOptions,
     ValueLossOptions,
 )
-from pipeline.options import Options, taken
+from pipeline.options import Options, changed, taken
 from pipeline.players.player import Player
 from pipeline.progress import Progress
 from pipeline.run import atomic
@@ -162,13 +162,11 @@ class Reinforce(Method):
         reading = reading_of(ours.prompt_template, ours.reading)
         if ours.base_model and match[1]:
             raise UsageError(f"init --network-size {config.network_size}: the base model is given; wanted r{match[3]}")
-        if config.value_head != FirstModelOptions.model_fields["value_head"].default:
+        if changed(config, ["value_head"]):
             raise UsageError(f"init --value-head {config.value_head}: method {self.name} doesn't read it; leave it out")
         path = ours.base_model or config.new_model.parent / BASE
         atomic.bring_folder(path)
-        fields = TextInitOptions.model_fields
-        of_new = [name for name in PRETRAINING if getattr(ours, name) != fields[name].default]
-        if path.exists() and of_new:
+        if path.exists() and (of_new := changed(ours, PRETRAINING)):
             progress.say(f"{path} stays as it is: {' and '.join(of_new)} are for a new base model")
         if ours.base_model is None and not path.exists():
             self._make_base(path, game, config, size or DEFAULT_SIZE, progress)
