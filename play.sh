@@ -35,6 +35,7 @@ while (($#)); do
             ;;
         --port | --host)
             (($# > 1)) || fail "$1 needs a value; see --help" 2
+            [[ $1 == --host || $2 =~ ^[0-9]+$ ]] || fail "--port: found '$2'; wanted a number, e.g. 8000" 2
             options+=("$1" "$2")
             shift 2
             ;;

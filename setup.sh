@@ -123,8 +123,15 @@ is_set_up() {
 
 install() {
     # What other commands have installed stays: they would have to install it again.
-    local found= extra
+    local found= extra what="what constraints.txt pins (1.6 GB, more where torch comes with CUDA; only this once)"
     [[ ! -f $stamp ]] || found=$(<"$stamp")
+    if [[ $found == "$wanted "* ]]; then
+        what=
+        for extra in ${extras//,/ }; do
+            [[ ",${found##* }," == *",$extra,"* ]] || what+=${what:+, }$extra
+        done
+        what="what it lacks: $what"
+    fi
     for extra in $(printf '%s' "${found##* }" | tr , ' '); do
         [[ ",$extras," == *",$extra,"* ]] || extras+=,$extra
     done
@@ -134,7 +141,7 @@ install() {
         run "$base" -m venv --clear "$root/.venv" || fail "cannot make .venv; is the venv module there? apt-get install python3-venv"
     fi
     rm -f "$stamp"
-    say "installing into .venv what constraints.txt pins (about 1 GB, some minutes; only this once)"
+    say "installing into .venv $what"
     local quiet=()
     [[ -t 2 ]] || quiet=(--quiet)
     run "$python" -m pip install --disable-pip-version-check ${quiet[@]+"${quiet[@]}"} \

@@ -1,9 +1,23 @@
 #!/usr/bin/env bash
-# Everything that must hold: ruff, mypy, and the tests, those of kernels with array bounds checked.
-# Sets up .venv first if needed, as rl_loop.sh does. With arguments, runs just pytest with them.
+# Everything that must hold: ruff, mypy, and the tests, those of kernels with array bounds checked. See --help.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 next_step="the same command begins again"
+
+usage() {
+    cat <<'HELP'
+usage: ./test.sh [PYTEST OPTION …]
+
+Sets up .venv if it lacks what tests need, then runs everything that must hold: ruff, mypy, and the tests, those of
+kernels with array bounds checked. That takes half an hour or more on two cores. With arguments it runs just pytest with
+them, e.g. ./test.sh tests/games -x
+HELP
+}
+
+if [[ ${1:-} == -h || ${1:-} == --help ]]; then
+    usage
+    exit
+fi
 cd "$root"
 unset PYTHONDONTWRITEBYTECODE # or each of a thousand processes would compile this program anew
 set_up fast,serve,test # begins as play.sh's extras do: what this installs is enough for it

@@ -104,7 +104,7 @@ def with_record_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _option(name: str, kind: Any, flags: Sequence[str], text: str, panel: str = "") -> inspect.Parameter:
-    parser = _number_parser(kind)
+    parser = number_parser(kind)
     metavar = f"<{get_args(kind)[0].__name__.lower()}>" if get_origin(kind) is list else None
     meaning = typer.Option(
         *flags, help=text, show_default=False, parser=parser, metavar=metavar, rich_help_panel=panel or None
@@ -140,7 +140,7 @@ def _type_without_none(annotation: Any) -> Any:
     return annotation
 
 
-def _number_parser(kind: type) -> Callable[[str], Any] | None:
+def number_parser(kind: type) -> Callable[[str], Any] | None:
     """Parses numbers so that the error says what was found; typer parses other types."""
     if kind not in (int, float):
         return None

@@ -29,7 +29,7 @@ import typer.core
 
 import pipeline
 from pipeline import phrases
-from pipeline.command_line import PanelCommand, options_of, with_parameters, with_record_options
+from pipeline.command_line import PanelCommand, number_parser, options_of, with_parameters, with_record_options
 from pipeline.commands import COMMANDS, Command
 from pipeline.errors import SYSTEM_PROBLEMS, FileError, MuGoError, NotYet, UsageError, explain
 from pipeline.extensions import blame
@@ -396,7 +396,7 @@ def run_verify(command: Command, given: dict[str, Any]) -> None:
 
 def run_loop(command: Command, given: dict[str, Any]) -> None:
     """Call the other commands in the run's folder until the run is as long as asked for, and sum it up."""
-    from pipeline.loop.command import extras, fetch_models, keep_preset, loop, next_steps, tracks
+    from pipeline.loop.command import check_preset, extras, fetch_models, keep_preset, loop, next_steps, tracks
     from pipeline.run.atomic import make_folder
     from pipeline.run.store.requests import parse_address
     from pipeline.tracking.options import check_packages
@@ -412,8 +412,6 @@ def run_loop(command: Command, given: dict[str, Any]) -> None:
         config = config.model_copy(update={"preset": os.path.abspath(config.preset)})
     folder = placed(command.name, {"directory": config.directory}, is_run=True)["directory"]
     measured = 0.0
-    if config.game is None:
-        read_preset(config.preset)  # a wrong one is refused before anything is made
     with contextlib.ExitStack() as stack:
         if (folder / layout.WORKING_COPY).exists():
             open_copy(stack, command.name, folder)
@@ -421,6 +419,8 @@ def run_loop(command: Command, given: dict[str, Any]) -> None:
         if config.game is not None:
             measured = keep_preset(config, folder, say)
             config = config.model_copy(update={"preset": str(layout.PRESET_FILE)})
+        else:
+            check_preset(config, folder)
     make_folder(folder)
     os.chdir(folder)
     address = "://".join(parse_address(str(config.directory)) or ())
@@ -556,7 +556,10 @@ def show(
     path: Annotated[
         Path, typer.Argument(help="A file or folder. [default: the run in this folder]", show_default=False)
     ] = Path(),
-    game: Annotated[int | None, typer.Option(help="Show this game of a shard or match, counted from 0.")] = None,
+    game: Annotated[
+        int | None,
+        typer.Option(help="Show this game of a shard or match, counted from 0.", parser=number_parser(int)),
+    ] = None,
     moves: Annotated[bool, typer.Option("--moves", help="Show the board before every move of that game.")] = False,
     csv: Annotated[
         bool, typer.Option("--csv", help="Print the moves of shards as comma-separated values, a line each.")
@@ -629,7 +632,10 @@ def print_or_write(records: Iterable[tuple[str, str]], folder: Path | None) -> N
 def pool(
     action: Annotated[str | None, typer.Argument(help="add or remove. [default: print the pool]")] = None,
     player: Annotated[str | None, typer.Argument(help="The player to add, or the member to remove.")] = None,
-    capacity: Annotated[int | None, typer.Option(help="Largest number of members; the lowest rated leave.")] = None,
+    capacity: Annotated[
+        int | None,
+        typer.Option(help="Largest number of members; the lowest rated leave.", parser=number_parser(int)),
+    ] = None,
     path: Annotated[
         Path | None, typer.Option(help="The file that keeps the pool. [default: data/pool.json]", show_default=False)
     ] = None,

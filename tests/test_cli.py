@@ -167,6 +167,22 @@ def test_a_loop_with_a_wrong_preset_makes_no_folder(tmp_path: Path, monkeypatch:
     assert done.exit_code == 2 and "it extends itself" in done.stderr and not Path("new").exists()
 
 
+@pytest.mark.parametrize("text", ["", "selfplay: {readouts: 7}\n", "extends: recipe\n"])
+def test_a_loop_needs_a_game_for_its_first_model(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("mine.yaml").write_text(text)
+    done = run("loop", "--preset", "mine.yaml", "--directory", "new")
+    assert done.exit_code == 2 and not Path("new").exists()
+    path = tmp_path / "mine.yaml"
+    assert done.stderr == f"mugo loop: preset {path}: no game; wanted its line 'game: SPEC' in the section init\n"
+    assert run("init", "--game", "tictactoe", "--new-model", "new/saved_models/000000-init").exit_code == 0
+    calls: list[str] = []
+    monkeypatch.setattr("pipeline.loop.command.loop", lambda config, *more: calls.append(config.preset) or "")
+    assert run("loop", "--preset", "mine.yaml", "--directory", "new").exit_code == 0 and calls == [str(path)]
+
+
 def test_a_loop_for_a_game_calls_commands_with_the_preset_that_it_derives(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

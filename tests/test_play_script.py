@@ -72,6 +72,7 @@ def test_help_says_all_options(home: Path) -> None:
     [
         (["--fast"], "unknown option '--fast'"),
         (["--port"], "--port needs a value"),
+        (["--port", "http"], "--port: found 'http'; wanted a number, e.g. 8000"),
         (["--model"], "--model needs a value"),
         (["--model", "nowhere"], "no directory"),
     ],

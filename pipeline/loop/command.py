@@ -16,6 +16,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,9 @@ from pipeline.loop.config import LoopConfig
 from pipeline.phrases import sparkline
 from pipeline.players.kinds import kind_named
 from pipeline.presets import preset_text, read_preset
-from pipeline.ratings.command import rate, read_matches
-from pipeline.reports.show_models import strength
+from pipeline.ratings.command import match_result, read_matches
+from pipeline.ratings.strength import bradley_terry
+from pipeline.reports.show_models import scores_in
 from pipeline.run import atomic, layout
 from pipeline.run.matches import PENDING, list_matches, read_summary
 from pipeline.run.models import (
@@ -53,9 +55,10 @@ MEASURE = "measure"
 STRENGTH = "strength"
 LOOK_SECONDS = 1.0  # until the next try when another process plays as the same worker
 OPPONENTS = ("random", "heuristic")
-GAMES = 20  # against each
+GAMES = 20  # against each; twice as many against the champion before
+READOUTS = 8  # of all these matches, where those of promotion follow a schedule: their strengths are compared
 FIRST_SECONDS = 60.0  # of the loop, before which it says nothing: a run that is over sooner needn't
-MOST_TIME = 0.04
+MOST_TIME = 0.05
 BARS = 60  # of the line of Elo
 
 Call = Callable[..., bool]
@@ -182,9 +185,10 @@ class Player:
 
 
 class Strength:
-    """Measures each champion once, as far as time allows: its score against the players that every run has, and Elo.
+    """Measures each champion, as far as time allows: against the players that every run has, and the one before it.
 
-    These matches are short, and measure only: they take at most MOST_TIME of the loop's time, except the last one.
+    Elo comes from these matches alone: those of promotion flatter, as a challenger that was lucky is promoted. They are
+    short, and take at most MOST_TIME of the loop's time, except the last ones.
     """
 
     def __init__(self, play: Callable[[Path, str], object], say: Say) -> None:
@@ -209,15 +213,37 @@ class Strength:
                 with suppress(UsageError):  # not every game has a heuristic
                     kind_named(opponent).check_game(game, opponent, "")
                     self._play(champion, opponent)
+            if before := [one for one in _measured() if one != champion.name][-1:]:
+                self._play(champion, str(layout.SAVED_MODELS / before[0]))
             self._measured = champion.name
-            self._say(f"champion {champion.name} {strength(champion, info)}")
-            rated = rate(read_matches([layout.MATCHES, layout.MEASURED_MATCHES])).ratings
-            # A model's best rating: with the most readouts, as a challenger; the gate's fall later.
-            elo = {player.name.partition("@")[0]: player.bradley_terry for player in reversed(rated.anchored)}
-            line = [elo[path.name] for path in read_champions(layout.SAVED_MODELS) if path.name in elo][-BARS:]
-            if len(line) > 1:
-                ends = f"{line[0]:+.0f} to {line[-1]:+.0f}"
-                self._say(f"Elo of the champions {sparkline(line)} {ends}; {rated.anchor} is 0")
+            self._say(f"champion {champion.name} {scores_in(layout.MEASURED_MATCHES, info)}")
+            if line := elo_line():
+                self._say(line)
+
+
+def _measured() -> list[str]:
+    """The champions, oldest first, that have played matches of Strength."""
+    matches = [layout.parse_match_name(match.name) for match in list_matches(layout.MEASURED_MATCHES)]
+    names = {name for sides in matches for name in sides or ()}
+    champions = dict.fromkeys(path.name for path in read_champions(layout.SAVED_MODELS))
+    return [name for name in champions if name in names]
+
+
+def _name(rated: str) -> str:
+    return rated.partition("@")[0]
+
+
+def elo_line() -> str:
+    """The Elo of these champions, and the last one's over the first; "" if there is only one."""
+    results = [match_result(match) for match in read_matches([layout.MEASURED_MATCHES])]
+    # Without "@READOUTS", which are the same everywhere, unless a person has changed them.
+    fit = bradley_terry([replace(met, one=_name(met.one), other=_name(met.other)) for met in results])
+    line = [name for name in _measured() if name in fit.index][-BARS:]
+    if len(line) < 2:
+        return ""
+    apart, error = fit.difference(line[-1], line[0])
+    course = sparkline([fit.ratings[name] for name in line])
+    return f"Elo of the champions {course} {apart:+.0f} ± {error:.0f} over {line[0]}"
 
 
 def loop(config: LoopConfig, call: Call, say: Say, program: Sequence[str], measured: float = 0.0) -> str:
@@ -285,6 +311,13 @@ def keep_preset(config: LoopConfig, folder: Path, say: Say) -> float:
     return spent
 
 
+def check_preset(config: LoopConfig, folder: Path) -> None:
+    """Raise UsageError if config.preset can't be used, or names no game and there is no model in the run's folder."""
+    has_game = "game" in read_preset(config.preset).get("init", {})
+    if not has_game and not os.path.lexists(folder / layout.CHAMPION_LINK):
+        raise UsageError(f"preset {config.preset}: no game; wanted its line 'game: SPEC' in the section init")
+
+
 def fetch_models(folder: Path) -> None:
     """Bring the model.json of a run's newest models, its champion included, to a new working copy of the run.
 
@@ -331,7 +364,8 @@ class _Loop:
                 is_last = self._clock.is_over or 0 < self._generations <= generation
                 if generation > 0 and (self._has_worked or self._clock.was_cut_off):
                     measuring = self._clock.kept.commands.get(STRENGTH, CommandTime()).seconds
-                    self._strength.show(self._clock.seconds, measuring, is_last)
+                    with self._clock.measured(STRENGTH):
+                        self._strength.show(self._clock.seconds, measuring, is_last)
                 if is_last:
                     return "" if self._has_worked else self._idle(generation)
                 self._make(generation + 1)
@@ -346,11 +380,13 @@ class _Loop:
         return f"its time, --minutes {self._config.minutes:g}, is over; nothing to do: more --minutes go on"
 
     def _measure(self, model: Path, opponent: str) -> None:
-        options = {"white_model": str(model), "black_model": opponent, "games": GAMES, "promote": False}
+        games = GAMES if opponent in OPPONENTS else 2 * GAMES
+        options = {"white_model": str(model), "black_model": opponent, "games": games, "promote": False}
         options |= {"require": [], "sprt": ""}  # a preset's are for promotions
         options["output_dir"] = str(layout.MEASURED_MATCHES)  # so that a person may play longer matches of the same two
-        with self._clock.measured(STRENGTH):
-            self._call("evaluate", quiet=True, time_share=self._clock.share, **options, **self._given)
+        if isinstance(read_preset(self._config.preset).get("evaluate", {}).get("readouts"), list):
+            options["readouts"] = READOUTS
+        self._call("evaluate", quiet=True, time_share=self._clock.share, **options, **self._given)
 
     def _is_evaluated(self) -> bool:
         """Whether the newest model is the champion, or has played it to the end.

@@ -170,16 +170,17 @@ class ScoredMatch:
 
 
 def decision_of(match: Match | MatchResults) -> str:
-    """not decided, promoted, not promoted, or passed; of a promotion condition's match passed or not passed; of any
-    other match with a player that is no model MEASURED, since it can promote no one.
+    """not decided, promoted, not promoted, or passed; of a promotion condition's match passed or not passed; of the
+    loop's measurements, and any other match with a player that is no model, MEASURED, since it can promote no one.
     """
     summary = match.summary
     if summary is None:
         return "not decided"
     if summary.get("promoted"):
         return "promoted"
-    is_condition = match.folder.parent.name == layout.REQUIRED
-    if not (is_condition or match.header.is_of_models):
+    kind = match.folder.parent.name
+    is_condition = kind == layout.REQUIRED
+    if kind == layout.MEASURED or not (is_condition or match.header.is_of_models):
         return MEASURED
     return "passed" if summary.get("passed") else "not passed" if is_condition else "not promoted"
 

@@ -249,9 +249,14 @@ def strength(path: Path, info: ModelInfo) -> str:
     folder = Path(os.path.realpath(path)).parent
     if folder.name == layout.SAVED_MODELS.name:
         run = Run(folder.parent)
-        met += _matches_of(run, info)
+        met += _matches_of(run.match_folders, info)
         rated = _rating(run, info)
     return "; ".join(filter(None, [_words(met), rated]))
+
+
+def scores_in(folder: Path, info: ModelInfo) -> str:
+    """The same from the matches in one folder alone."""
+    return _words(list(_matches_of([folder], info)))
 
 
 def _words(met: list[Met]) -> str:
@@ -261,7 +266,7 @@ def _words(met: list[Met]) -> str:
         scores[name, readouts] = scores.get((name, readouts), Score()) + score
     if not scores:
         return ""
-    by_games = sorted(scores, key=lambda key: -scores[key].games)
+    by_games = sorted(scores, key=lambda key: (-scores[key].games, -scores[key].share, key[0]))
     newest = sorted(by_games, key=lambda key: key[0], reverse=True)
     named = [key for key in by_games if key[0] not in models] + [key for key in newest if key[0] in models]
     more = len(named[OPPONENTS_NAMED:])
@@ -295,9 +300,9 @@ def _exported(info: ModelInfo) -> Iterator[Met]:
             yield str(one.get("opponent"))[:80], False, None if readouts is None else int(readouts), score
 
 
-def _matches_of(run: Run, info: ModelInfo) -> Iterator[Met]:
+def _matches_of(folders: Sequence[Path], info: ModelInfo) -> Iterator[Met]:
     weights = info.files[layout.WEIGHTS].sha256 if layout.WEIGHTS in info.files else None
-    for directory in run.match_folders:
+    for directory in folders:
         with suppress(OSError):
             for name in os.listdir(directory):
                 sides = layout.parse_match_name(name)

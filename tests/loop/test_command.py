@@ -635,6 +635,19 @@ def test_the_champion_is_measured_in_a_folder_of_its_own(commands: Commands, mon
     assert matches and {options["output_dir"] for options in matches} == {str(layout.MEASURED_MATCHES)}
 
 
+def test_no_schedule_changes_the_readouts_of_measuring_matches(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command.Strength, "show", lambda self, *facts: self._play(Path("model"), "random"))
+    commands.run(generations=1)
+    schedule = [{"until": 2, "value": 16}, {"until": 3, "value": 2}]
+    monkeypatch.setattr(command, "read_preset", lambda name: {"evaluate": {"readouts": schedule}})
+    commands.run(generations=2)
+    measured = [options for name, options in commands.given if options.get("black_model") == "random"]
+    assert [options.get("readouts") for options in measured[:2]] == [None, command.READOUTS]
+    assert {options["games"] for options in measured} == {command.GAMES}
+
+
 def test_who_is_measured_and_when(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not the first model, which has learned nothing; the last one, even if a kill came before it was measured."""
     shown: list[bool] = []

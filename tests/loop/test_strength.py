@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,10 @@ import pytest
 from pipeline.evaluate.command import evaluate
 from pipeline.evaluate.config import EvaluateConfig
 from pipeline.games.specs import parse_game
-from pipeline.loop.command import FIRST_SECONDS, GAMES, MOST_TIME, Strength
+from pipeline.loop.command import FIRST_SECONDS, GAMES, MOST_TIME, Strength, elo_line
 from pipeline.run import layout
 from tests.helpers import make_champion
+from tests.ratings.test_command import make_match
 
 
 class Run:
@@ -51,8 +54,27 @@ def test_each_champion_is_measured_once_from_the_second_minute_on(run: Run) -> N
     assert run.show(1000, is_last=True) == [] and len(run.played) == 2
     make_champion(layout.SAVED_MODELS, number=1, seed=1)
     said, elo = run.show(1000)
-    assert said.startswith("champion 000001-test scores ")
-    assert elo.startswith("Elo of the champions ") and elo.endswith("; random is 0") and set(elo) & {"▁", "█"}
+    assert said.startswith("champion 000001-test scores ") and "against 000000-test" in said
+    assert run.played[2:] == [("000001-test", one) for one in ("random", "heuristic", "saved_models/000000-test")]
+    assert elo.startswith("Elo of the champions ") and elo.endswith(" over 000000-test") and set(elo) & {"▁", "█"}
+
+
+def test_elo_comes_from_measuring_matches_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three champions, each winning three of four games with the one before: 191 Elo each, less by the prior."""
+    monkeypatch.chdir(tmp_path)
+    names = [make_champion(layout.SAVED_MODELS, number=number).name for number in range(3)]
+
+    make_match(layout.MEASURED_MATCHES, f"{names[1]}@8", f"{names[0]}@8", [1, 1, 1, -1] * 25)
+    before = elo_line()
+    assert before.endswith(f" over {names[0]}")
+    make_match(layout.MATCHES, f"{names[1]}@2", f"{names[0]}@2", [1] * 100)
+    assert elo_line() == before
+    # A person has changed the readouts.
+    make_match(layout.MEASURED_MATCHES, f"{names[2]}@16", f"{names[1]}@16", [1, 1, 1, -1] * 25)
+    found = re.fullmatch(rf"Elo of the champions ▁\S█ \+(\d+) ± (\d+) over {names[0]}", elo_line())
+    assert found and 370 < int(found[1]) < 383
+    # Each step's error: 95 % of 400 / ln 10 / √(games · p(1 − p)).
+    assert int(found[2]) == pytest.approx(2**0.5 * 1.96 * 400 / math.log(10) / (100 * 3 / 16) ** 0.5, abs=3)
 
 
 def share(opponent: str) -> float:
