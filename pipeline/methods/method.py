@@ -214,6 +214,7 @@ class Measure:
     share: bool = False  # whether it is a share, shown in percent
     heading: str = ""  # of its chart in a report, "" for no chart; of its column in tables of models
     about: str = ""  # the text below the chart
+    is_error: bool = False  # whether it means overfitting if a training makes it larger on held-out games
 
 
 @dataclass(frozen=True)

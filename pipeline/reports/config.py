@@ -18,9 +18,9 @@ class StatusConfig(Options):
     """Show the state of a run on one screen. The run may be active, finished, or a copy from another machine.
 
     Shows generation, current stage, champion, speed, window, losses, the last match, ratings, disk, workers and
-    warnings: damaged files, no new games, a rising hold-out loss, a disk that will soon be full. Everything comes from
-    the run's files. The current stage is inferred from the locks held on this machine and from the newest games, or
-    shown as unknown. Rates cover the last hour that has games. Damaged files are named and skipped.
+    warnings: damaged files, no new games, a rising error on held-out games, a disk that will soon be full. Everything
+    comes from the run's files. The current stage is inferred from the locks held on this machine and from the newest
+    games, or shown as unknown. Rates cover the last hour that has games. Damaged files are named and skipped.
 
     \b
     Reads:   data/ and saved_models/ of the run

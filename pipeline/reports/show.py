@@ -30,7 +30,7 @@ from pipeline.run.shards import newest_shards
 
 KNOWN = (
     "a game shard (.gz) or a pack of them, its .meta, a chunk (.h5), a model or match directory, ratings, a pool, an "
-    "evaluation of --watch, or a folder that holds such files"
+    "evaluation of --watch, a run, or a folder that holds such files"
 )
 # By file name, so that the message about a damaged file names the remedy for its format.
 FORMATS = {layout.RATINGS: RATINGS_FORMAT, layout.POOL: POOL_FORMAT, layout.MODEL_JSON: MODEL_FORMAT}
@@ -118,6 +118,8 @@ def _reader_of(path: Path) -> Callable[[Path], Iterator[str]] | None:
         return show_model
     if is_run(path):
         return show_run
+    if path.resolve().name == layout.DATA and is_run(path.resolve().parent):
+        return lambda data: show_run(data.resolve().parent)
     return show_models if list_models(path) else None
 
 

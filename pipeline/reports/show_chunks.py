@@ -141,9 +141,9 @@ def example(game: Game, chunk: Chunk, index: int) -> str:
     if row["reply_weight"]:
         lines.append(f"    reply   {top_moves(game.action_name, actions, row['reply'])}")
     label, precision = ("result", "g") if are_results(chunk.columns["value"]) else ("value ", ".3f")
-    lines.append(f"    {label}  {row['value']:+{precision}}")
+    lines.append(f"    {label}  {row['value'] + 0.0:+{precision}}")
     if row["final_weight"]:
-        lines.append(f"    score   {row['score']:+g} at the end")
+        lines.append(f"    score   {row['score'] + 0.0:+g} at the end")
     return "\n".join(lines)
 
 

@@ -318,7 +318,7 @@ def _match_facts(match: Match, game: AnyGame) -> dict[str, object]:
     facts: dict[str, object] = {
         "game": header.game,
         "challenger": _player(header.players[0]),
-        "champion": _player(header.players[1]),
+        "opponent" if decision_of(match) == MEASURED else "champion": _player(header.players[1]),
         "games": f"{len(match.games)} of {match.num_games}{status}{left_out}",
     }
     if header.handicap_side is not None:

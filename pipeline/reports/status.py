@@ -93,6 +93,14 @@ class Trained:
     share: bool
     training: float | None
     holdout: float | None
+    holdout_before: float | None  # when the training began
+    is_error: bool  # see Measure
+
+    @property
+    def rose_when_held_out(self) -> bool:
+        """Whether it is an error that the training made larger."""
+        before, after = self.holdout_before, self.holdout
+        return self.is_error and before is not None and after is not None and after > before
 
 
 @dataclass(frozen=True)
@@ -102,8 +110,6 @@ class Training:
     model: str
     created: datetime | None
     measures: Mapping[str, Trained]  # in the method's order; without those that weren't measured at all
-    holdout_loss_before: float | None  # total loss, when the training began
-    holdout_loss_after: float | None
 
 
 @dataclass(frozen=True)
@@ -374,17 +380,14 @@ class _Collector:
                 f"the last one of worker {self.ahead[-1].worker}; shards of a generation sort by time: synchronise the "
                 "clocks of all machines"
             )
-        rises = [
-            (one.holdout_loss_before, one.holdout_loss_after)
-            for one in trainings[-2:]
-            if one.holdout_loss_before is not None and one.holdout_loss_after is not None
-        ]
-        if len(rises) == 2 and all(after > before for before, after in rises):
-            warn(
-                f"the hold-out loss rose in the last two trainings, from {rises[-1][0]:.4g} to {rises[-1][1]:.4g} in "
-                f"{trainings[-1].model}: the network overfits; a larger window, fewer epochs or a lower learning rate "
-                "help"
-            )
+        for name, last in trainings[-1].measures.items() if len(trainings) > 1 else ():
+            before = trainings[-2].measures.get(name)
+            if last.rose_when_held_out and before and before.rose_when_held_out:
+                warn(
+                    f"the {last.heading} on held-out games rose in the last two trainings, from "
+                    f"{last.holdout_before:.4g} to {last.holdout:.4g} in {trainings[-1].model}: the network overfits; "
+                    "a larger window, fewer epochs or a lower learning rate help"
+                )
         if disk.seconds_until_full is not None and disk.seconds_until_full < FULL_SOON_SECONDS:
             warn(f"the disk is full in {long_duration(disk.seconds_until_full)} at this rate")
         left = [path for path in self.files.temporaries if atomic.is_left_over(path.name)]
@@ -435,14 +438,19 @@ def _training(info: ModelInfo) -> Training:
         model=info.name,
         created=parse_time(info.created),
         measures=_measures(info),
-        holdout_loss_before=metric(info, "holdout_before", "total"),
-        holdout_loss_after=metric(info, "holdout_after", "total"),
     )
 
 
 def _measures(info: ModelInfo) -> dict[str, Trained]:
     found = {
-        name: Trained(one.heading, one.share, metric(info, "train", name), metric(info, "holdout_after", name))
+        name: Trained(
+            heading=one.heading,
+            share=one.share,
+            training=metric(info, "train", name),
+            holdout=metric(info, "holdout_after", name),
+            holdout_before=metric(info, "holdout_before", name),
+            is_error=one.is_error,
+        )
         for name, one in tabled(info).items()
     }
     return {name: one for name, one in found.items() if (one.training, one.holdout) != (None, None)}

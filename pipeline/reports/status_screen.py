@@ -130,12 +130,16 @@ def _play(summary: StatusSummary) -> Rows:
         rows.append(("at move limit", percent(play.cut_short, 0)))
     if window is not None:
         in_games = window.games is not None and window.max_games is not None
-        size_now, most = (window.games, window.max_games) if in_games else (window.positions, window.max_positions)
-        share = (size_now or 0) / max(1, most or 0)
-        filled = round(min(max(share, 0.0), 1.0) * WINDOW_WIDTH)
-        bar = ("█" * filled, "cyan"), ("░" * (WINDOW_WIDTH - filled), DIM)
-        rows.append(("window", Text.assemble(*bar, f" {percent(share, 0)}")))
-        rows.append(("", Text(f"{size_now:,} of {most:,}{' games' if in_games else ''}", DIM)))
+        if not in_games and window.capacity < window.max_positions:
+            rows.append(("window", f"{window.positions:,} positions"))
+            rows.append(("", Text(f"it grows to at most {window.max_positions:,}", DIM)))
+        else:
+            size_now, most = (window.games, window.max_games) if in_games else (window.positions, window.max_positions)
+            share = (size_now or 0) / max(1, most or 0)
+            filled = round(min(max(share, 0.0), 1.0) * WINDOW_WIDTH)
+            bar = ("█" * filled, "cyan"), ("░" * (WINDOW_WIDTH - filled), DIM)
+            rows.append(("window", Text.assemble(*bar, f" {percent(share, 0)}")))
+            rows.append(("", Text(f"{size_now:,} of {most:,}{' games' if in_games else ''}", DIM)))
     rows.append(("disk", f"{size(sum(disk.used_bytes.values()))}, {size(disk.free_bytes)} free"))
     if disk.bytes_per_second and disk.seconds_until_full is not None:
         rows.append(

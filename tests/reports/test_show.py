@@ -37,7 +37,7 @@ from tests.reports.test_show_games import LEFT_COLUMN, record
 from tests.run.random_games import window_of, write_shard
 
 GAME = parse_game("tictactoe")
-METRICS = {"train": {"policy": 1.5, "value": 0.75}, "holdout_after": {"policy": 1.625, "value": 0.875}}
+METRICS = {"train": {"policy": 1.5, "value_mse": 0.75}, "holdout_after": {"policy": 1.625, "value_mse": 0.875}}
 
 
 def text_of(path: Path, game: int | None = None, moves: bool = False) -> str:

@@ -39,8 +39,8 @@ sees_locks = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="on
 
 
 def metrics(before: float, after: float) -> dict[str, object]:
-    train = {"policy": 1.5, "value": 0.75}
-    return {"train": train, "holdout_before": {"total": before}, "holdout_after": {"policy": 1.625, "total": after}}
+    train = {"policy": 1.5, "value_mse": 0.75}
+    return {"train": train, "holdout_before": {"policy": before}, "holdout_after": {"policy": after}}
 
 
 def shard_at(
@@ -93,8 +93,8 @@ def test_facts_of_a_run(run: Path) -> None:
     assert summary.play.newest_shard == NOW - timedelta(seconds=30)
     assert summary.window is not None and summary.window.positions == 60 and summary.window.max_positions == 100
     assert summary.trainings[-1].measures == {
-        "policy": Trained("policy loss", False, 1.5, 1.625),
-        "value": Trained("value loss", False, 0.75, None),  # not measured on held-out games
+        "policy": Trained("policy loss", False, 1.5, 2.25, 2.5, is_error=True),
+        "value_mse": Trained("value error", False, 0.75, None, None, is_error=True),  # not measured on held-out games
     }
     assert [(one.worker, one.shards) for one in summary.workers] == [("w00", 3)]
     assert summary.disk.used_bytes.keys() == {"data", "evaluate", "saved_models", "selfplay"}
@@ -102,7 +102,7 @@ def test_facts_of_a_run(run: Path) -> None:
 
 def test_tables_have_columns_for_what_was_measured_alone(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown = text_of(look(run))
-    assert "policy loss   held out   value loss  " in shown and shown.count("held out") == 1 and " – " not in shown
+    assert "policy loss   held out   value error  " in shown and shown.count("held out") == 1 and " – " not in shown
     path = run / "saved_models/000001-m/model.json"
     raw = json.loads(path.read_text())
     raw["manifest"] = {"metrics": {"train": {"total": 0.5, "error": 0.00123, "legal": 0.75}}}
@@ -450,7 +450,8 @@ def test_holdout_loss_that_rises_twice(run: Path) -> None:
     make_model(run / "saved_models", 2, [], {"metrics": metrics(2.25, 2.375)})
     assert not look(run).warnings
     make_model(run / "saved_models", 3, [], {"metrics": metrics(2.375, 2.5)})
-    assert "from 2.375 to 2.5 in 000003-m" in look(run).warnings[0]
+    (warning,) = look(run).warnings
+    assert warning.startswith("the policy loss on held-out games rose") and "from 2.375 to 2.5 in 000003-m" in warning
 
 
 def test_disk_that_will_be_full(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

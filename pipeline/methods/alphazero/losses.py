@@ -11,7 +11,7 @@ that count:
                  (tanh of the logit is then the expected owner), averaged over points; rows with a final position
     score        Huber loss (δ = 1) in units of ``side_of`` points; rows with a final position
     reply        −Σ π·log p of the position after the move that was played; rows whose reply is known
-    soft_policy  −Σ s·log p with s = (π + 1e-7)^(1/T) / Σ (π + 1e-7)^(1/T) over all A actions; rows whose policy counts
+    soft_policy  Σ s·log(s/p), s = (π + 1e-7)^(1/T) / Σ (π + 1e-7)^(1/T) over all A actions; rows whose policy counts
 
     total = policy + value_weight·value + … + soft_policy_weight·soft_policy
 
@@ -20,7 +20,8 @@ gradient equals that of uniform sampling. A reply or soft policy term of weight 
 
 Source of the terms: Silver et al. 2017 (policy, value); Wu 2019, arXiv 1902.10565, sections 4.1 (ownership, score) and
 3.4 (reply); KataGo, docs/KataGoMethods.md, "Auxiliary Soft Policy Target", whose training code adds the 1e-7 and takes
-every action of the board, legal or not.
+every action of the board, legal or not. There it is the cross-entropy, with the same gradient; that is mostly the
+entropy of s, which is large (4 nats on 82 actions) and would hide all other terms in the total.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ class AlphaZeroObjective(Objective):
             rows["reply"] = _cross_entropy(outputs.reply_logits, batch.reply)
         if self._config.soft_policy_weight:
             target = soft_policy(batch.policy, self._config.soft_policy_temperature)
-            rows["soft_policy"] = _cross_entropy(outputs.soft_policy_logits, target)
+            entropy = _cross_entropy(target.log(), target)
+            rows["soft_policy"] = _cross_entropy(outputs.soft_policy_logits, target) - entropy
         counting = self.counting_rows(batch)
         zero = torch.zeros((), device=batch.value.device)
         terms = {

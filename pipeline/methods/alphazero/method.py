@@ -69,7 +69,12 @@ class AlphaZero(Method):
         {"policy_accuracy": "of the moves right", "value_sign_accuracy": "of the winners right"}
     )
     held_out_share = "policy_accuracy"
-    tabled = MappingProxyType({"policy": Measure(heading="policy loss"), "value": Measure(heading="value loss")})
+    tabled = MappingProxyType(
+        {
+            "policy": Measure(heading="policy loss", is_error=True),
+            "value_mse": Measure(heading="value error", is_error=True),  # the loss isn't comparable: soft targets
+        }
+    )
     charts = (
         learning_chart(
             "Policy loss",

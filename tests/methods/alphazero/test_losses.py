@@ -88,14 +88,15 @@ def test_the_soft_policy_by_hand() -> None:
     found = soft_policy(torch.tensor([[81 / 97, 16 / 97, 0.0]]), 4.0)
     torch.testing.assert_close(found, torch.tensor([[3.0, 2.0, floor]]) / (5 + floor), rtol=1e-5, atol=1e-7)
     assert soft_policy(torch.tensor([[0.7, 0.2, 0.1]]), 1.0).tolist()[0] == pytest.approx([0.7, 0.2, 0.1], abs=1e-6)
-    # The head says one third each: that costs log 3, whatever the target. Row 1's policy doesn't count.
+    # The head says one third each: the distance of log 3 − the target's entropy. Row 1's policy doesn't count.
     given = outputs(soft_policy_logits=torch.tensor([[0.0, 0.0, 0.0], [9.0, 0.0, 0.0]]))
     wanted = batch(policy_weight=torch.tensor([1.0, 0.0]))
-    assert terms(given, wanted, weights=ALL_WEIGHTS)["soft_policy"] == pytest.approx(math.log(3))
     target = soft_policy(wanted.policy, 4.0)[0]
+    entropy = -sum(share * math.log(share) for share in target.tolist())
+    assert terms(given, wanted, weights=ALL_WEIGHTS)["soft_policy"] == pytest.approx(math.log(3) - entropy)
     given = outputs(soft_policy_logits=torch.log(torch.tensor([[0.6, 0.3, 0.1], [1.0, 1.0, 1.0]])))
     cost = -(target * torch.log(torch.tensor([0.6, 0.3, 0.1]))).sum().item()
-    assert terms(given, wanted, weights=ALL_WEIGHTS)["soft_policy"] == pytest.approx(cost)
+    assert terms(given, wanted, weights=ALL_WEIGHTS)["soft_policy"] == pytest.approx(cost - entropy)
 
 
 def test_the_soft_policy_agrees_with_a_plain_loop() -> None:

@@ -55,7 +55,7 @@ class TemporalDifference(Method):
     options = (LambdaOptions, DiscountOptions, TdPlayerOptions, TdSelfplayOptions, TdGatherOptions)
     shown_terms = ("td_error",)
     tabled = MappingProxyType(
-        {"total": Measure(heading="loss"), "td_error": Measure(heading="TD error, points")}
+        {"total": Measure(heading="loss"), "td_error": Measure(heading="TD error, points", is_error=True)}
     )
     charts = (
         learning_chart(
