@@ -15,7 +15,7 @@ from pipeline.games.capabilities import adopted, seen_by
 from pipeline.games.contract import BoolArray, Evaluate, FloatArray, Game, Planes, States
 from pipeline.games.margins import MarginNetwork
 from pipeline.play.game_in_progress import ROW, Line, Position, with_turn
-from pipeline.players.endings import Endings
+from pipeline.players.endings import MOST_READOUTS, Endings
 from pipeline.players.searching import SearchPlayer
 from pipeline.search.batch import BatchSearch, Candidate
 from pipeline.search.options import SearchOptions
@@ -101,10 +101,10 @@ class SearchSession(SearchedRow):
         margins: MarginNetwork | None = None,
     ) -> None:
         """evaluate: for batches of up to `leaves` positions of the one tree; margins: see Endings; None: not known."""
-        self.readouts = readouts
+        self.readouts, self._margins = readouts, margins
         alone, room = config.first_search(), tree_room(config, readouts)
         self._make_player = lambda game: SearchPlayer(game, 1, evaluate, alone, room, leaves)
-        self._make_endings = lambda game: Endings(game, 1, evaluate, margins, config, readouts, leaves)
+        self._make_endings = lambda game: Endings(game, 1, evaluate, margins, config, MOST_READOUTS, leaves)
         self._before: list[tuple[Position, int, int]] = []  # of each move: where it was made, player, action
         self._start: States | None = None  # of the line that follow() was given last
         self._player, self._endings = self._make_player(game), self._make_endings(game)
@@ -130,8 +130,13 @@ class SearchSession(SearchedRow):
     def warm_up(self, enough: Callable[[], bool] = lambda: False) -> None:
         """Do everything twice, so that nothing is compiled on a move's time; then restart. enough: ends it earlier.
 
-        Few readouts are enough, and a manager is waiting.
+        Few readouts are enough, and a manager is waiting. Margins are only asked for in decided positions: none is
+        among these.
         """
+        if self._margins is not None and self.readouts > 0:
+            for ask in (self._margins.evaluate, self._margins.owners):
+                if not enough():
+                    ask(self.planes())
         readouts = min(self.readouts, WARM_UP_READOUTS)
         for _ in range(2):
             self.think(None, readouts, enough)
@@ -263,17 +268,18 @@ class SearchSession(SearchedRow):
             return enough() or time.monotonic() >= until
 
         self.search_until(lambda: over() or (time.monotonic() >= early and self.is_decided), readouts)
-        return self.decide(over)
+        return self.decide(over, readouts)
 
-    def decide(self, enough: Callable[[], bool] = lambda: False) -> int:
+    def decide(self, enough: Callable[[], bool] = lambda: False, readouts: int | None = None) -> int:
         """The move to play after a search: best(), or in a decided position what a second search prefers.
 
-        enough: ends the second search after a batch.
+        enough: ends the second search after a batch. readouts: its most, as in thinking(); 0: there is none.
         """
         best = self.best()
-        if not self.is_decided or enough():
+        most = self.readouts if readouts is None else readouts
+        if most < 1 or not self.is_decided or enough():
             return best
-        actions, begun = self._endings.begin(self._search, ROW, np.array([best]))
+        actions, begun = self._endings.begin(self._search, ROW, np.array([best]), most)
         if not begun[0]:
             return int(actions[0])
         try:

@@ -71,11 +71,14 @@ class Endings:
             decided[decided] = playable <= OPEN * self._game.num_points
         return decided
 
-    def begin(self, search: BatchSearch, rows: Rows, chosen: Actions) -> tuple[Actions, BoolArray]:
+    def begin(
+        self, search: BatchSearch, rows: Rows, chosen: Actions, readouts: int = MOST_READOUTS
+    ) -> tuple[Actions, BoolArray]:
         """Start second searches where they are needed in rows [n] -> moves [n]; [n] whether a search was started.
 
         chosen [n]: the moves that the first search would play, and those to play where no search was started: the
         position isn't decided, there is no choice, or the answer to a pass is a pass.
+        readouts: the most of each, above 0.
         """
         begun, actions = self.are_decided(search, rows), chosen.copy()
         at = np.flatnonzero(begun)
@@ -90,8 +93,8 @@ class Endings:
             begun[at] &= allowed.sum(axis=1) > 1
             at, allowed = at[begun[at]], allowed[begun[at]]
         if at.size:
-            readouts = np.full(len(at), self._size[1], np.int32)
-            self._search.begin_at(search, rows[at], readouts, allowed)
+            each = np.full(len(at), min(readouts, self._size[1]), np.int32)
+            self._search.begin_at(search, rows[at], each, allowed)
             self._searching[rows[at]] = True
         return actions, begun
 

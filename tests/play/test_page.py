@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import re
@@ -29,7 +30,7 @@ from pipeline.games.capabilities import AnyPosition
 from pipeline.games.specs import parse_game
 from pipeline.play.config import ServeConfig
 from pipeline.play.findings import Findings
-from pipeline.play.game_in_progress import Line
+from pipeline.play.game_in_progress import Line, PlayerOpponent
 from pipeline.play.page import analyst as analyst_module
 from pipeline.play.page import table as table_module
 from pipeline.play.page.analyst import Analyst
@@ -43,6 +44,7 @@ from pipeline.play.page.stones_page import StonesTable
 from pipeline.play.page.table import MOST_TABLES, rules_of
 from pipeline.play.session import SearchSession
 from pipeline.progress import SILENT, Progress
+from pipeline.search.ending_search import EndingSearch
 from pipeline.search.options import PlaySearchOptions, SearchOptions
 from tests.families.go.test_gtp import dead_at
 from tests.helpers import make_champion, make_model, wait_for
@@ -917,3 +919,66 @@ def test_the_server_ends_while_a_search_is_running(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
         assert time.monotonic() - started < 20
+
+
+def test_undo_takes_effect_while_a_built_in_opponent_thinks(monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Page()
+    view = page.act(page.begin("go:9", "heuristic"), "play", move="E5")
+    choose = PlayerOpponent.choose
+
+    def slow(opponent, line):
+        page.act(view, "undo")
+        return choose(opponent, line)
+
+    monkeypatch.setattr(PlayerOpponent, "choose", slow)
+    assert page.act(view, "reply")["moves"] == []
+
+
+def test_a_komi_that_cannot_be_played_with_is_named() -> None:
+    view = Page().ask("/api/records?game=go:9,komi=7", content=b"(;SZ[9]KM[6.3];B[ee])")
+    assert any("its komi 6.3 can't be played with; 7" in note for note in view["notes"])
+
+
+def test_a_champion_of_a_game_that_is_not_installed_hides_no_other_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = make_champion(tmp_path / "saved_models")
+    raw = json.loads((model / "model.json").read_text())
+    (model / "model.json").write_text(json.dumps(raw | {"game": "nosuch:9"}))
+    said: list[str] = []
+    progress = Progress()
+    progress.say = said.append  # type: ignore[method-assign]
+    assert set(served_models(ServeConfig(), PAGES, progress)) == {path.name for path in (ROOT / "pretrained").iterdir()}
+    assert len(said) == 1 and said[0].startswith("saved_models/best_model: ") and "nosuch" in said[0]
+
+
+def test_a_second_search_keeps_to_the_readouts_asked_for_and_none_to_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[int] = []
+    begin_at = EndingSearch.begin_at
+
+    def noted(self, other, rows, readouts, allowed):
+        searched.extend(readouts.tolist())
+        return begin_at(self, other, rows, readouts, allowed)
+
+    monkeypatch.setattr(EndingSearch, "begin_at", noted)
+    for asked, session_has, second in ((0, 60, []), (10, 60, [10]), (30, 0, [30]), (None, 0, []), (500, 60, [200])):
+        searched.clear()
+        session = SearchSession(GO.without_move_limit(), white_wins(), PlaySearchOptions(), session_has, 1, counted())
+        session.set_up(position(SETTLED, 0))
+        session.think(None, asked)
+        assert searched == second, asked
+
+
+def test_warming_up_loads_what_decided_positions_need() -> None:
+    asked: list[str] = []
+    margins = counted()
+
+    def noted(name, ask):
+        return lambda planes: (asked.append(name), ask(planes))[1]
+
+    margins = margins._replace(evaluate=noted("margins", margins.evaluate), owners=noted("owners", margins.owners))
+    for readouts, needed in ((8, {"margins", "owners"}), (0, set())):
+        asked.clear()
+        SearchSession(GO, hashed_evaluator(GO), PlaySearchOptions(), readouts, 1, margins).warm_up()
+        assert set(asked) == needed

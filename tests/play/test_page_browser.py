@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from pipeline.run import layout
 from tests.browser import headless_chromium, needs_chromium, served_page
-from tests.helpers import make_model
+from tests.helpers import make_champion, make_model
 
 pytest.importorskip("starlette", reason="needs the extra serve: pip install '.[serve]'")
 pytest.importorskip("selenium", reason="needs the extra test: pip install '.[test]'")
@@ -25,9 +26,11 @@ SECONDS = 60  # that anything may take; the machine may be busy
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Of a server with a tiny model of tic-tac-toe."""
-    model = make_model(tmp_path_factory.mktemp("models"))
-    with served_page("--readouts", "8", "--backend", "torch", "--model", str(model)) as address:
+    """Of a server with a champion, a tiny model of tic-tac-toe, and one of Go."""
+    folder = tmp_path_factory.mktemp("models")
+    models = [make_champion(folder).parent / layout.CHAMPION, make_model(folder, number=1, spec="go:5")]
+    options = [word for model in models for word in ("--model", str(model))]
+    with served_page("--readouts", "8", "--backend", "torch", *options) as address:
         yield address
 
 
@@ -169,7 +172,9 @@ def test_the_keyboard_plays_and_steps(page: Page) -> None:
     page.until(lambda: page.where() == "2 / 2")
     page.keys(",")
     page.until(lambda: page.where() == "1 / 2")
-    page.keys(".", "u")
+    page.keys(".")
+    page.until(lambda: page.where() == "2 / 2")
+    page.keys("u")
     page.until(lambda: page.where() == "1 / 1")
 
 
@@ -333,25 +338,49 @@ def test_a_browser_that_keeps_nothing_for_the_page(browser: Chrome, address: str
 
 
 def test_a_hint_ends_with_its_game(page: Page) -> None:
-    page.begin("nobody")
+    page.begin("nobody", "go:5")
     page.find("hint").click()
     page.until(lambda: page.find("candidates").is_displayed())
-    page.browser.execute_script("document.getElementById('territory').checked = true")  # shown for Go only
-    page.begin("nobody")
+    page.find("territory").click()
+    page.begin("nobody", "go:5")
     page.until(lambda: page.browser.execute_script("return view.analysis !== null"))
     assert not page.find("candidates").is_displayed() and "best move" not in page.status()
 
 
 def test_top_moves_are_searched_where_territory_was_shown(page: Page) -> None:
-    page.begin("nobody")
-    page.browser.execute_script("document.getElementById('territory').checked = true")  # shown for Go only
-    page.click("b2")
+    page.begin("nobody", "go:5")
+    page.find("territory").click()
+    page.click("B2")
     page.until(lambda: page.browser.execute_script("return view.ply === 1 && view.analysis?.visits === 0"))
     page.find("review").click()
     page.until(lambda: page.browser.execute_script("return view.analysis.visits") > 0)
     assert page.find("candidates").is_displayed()
     page.find("review").send_keys(",")  # it has the focus, and is no field to type in
     page.until(lambda: page.where() == "0 / 1")
+
+
+def test_territory_is_looked_for_where_there_is_some_alone(page: Page) -> None:
+    page.begin("nobody", "go:5")
+    page.find("territory").click()
+    page.until(lambda: page.browser.execute_script("return view.analysis !== null"))
+    page.begin("nobody")
+    page.click("b2")
+    page.until(lambda: "played b2" in page.status())
+    time.sleep(0.5)
+    assert page.browser.execute_script("return view.analysis") is None
+
+
+def test_the_end_is_not_changed_from_an_earlier_position(page: Page) -> None:
+    page.begin("nobody")
+    page.click("b2")
+    page.until(lambda: page.where() == "1 / 1")
+    page.keys(",")
+    page.until(lambda: page.where() == "0 / 1")
+    assert not page.find("undo").is_enabled() and not page.find("resign").is_enabled()
+    page.keys("u")
+    page.keys(".")
+    page.until(lambda: page.where() == "1 / 1")
+    assert page.find("undo").is_enabled() and page.find("resign").is_enabled()
 
 
 def test_the_page_fits_a_phone(page: Page) -> None:
@@ -390,7 +419,8 @@ def test_light_and_dark(page: Page) -> None:
 def test_games_are_chosen_by_name_and_komi_is_a_field(page: Page) -> None:
     page.find("new").click()
     games, opponents = Select(page.find("choose-game")), Select(page.find("choose-opponent"))
-    assert games.first_selected_option.text == "Tic-tac-toe" and opponents.first_selected_option.text == "000000-test"
+    assert games.first_selected_option.text == "Tic-tac-toe"
+    assert opponents.first_selected_option.text == "000000-test: your champion"
     groups = page.find("choose-game").find_elements(By.TAG_NAME, "optgroup")
     labels = [group.get_attribute("label") for group in groups]
     assert labels == ["Against trained models", "Against built-in players"]
@@ -403,7 +433,7 @@ def test_games_are_chosen_by_name_and_komi_is_a_field(page: Page) -> None:
     page.until(lambda: page.find("game-name").text == "9×9 Go, komi 5.5")
     page.find("new").click()
     games.select_by_visible_text("Tic-tac-toe")
-    assert opponents.first_selected_option.text == "000000-test", "the model is the first choice again"
+    assert opponents.first_selected_option.text == "000000-test: your champion", "the model is the first choice again"
     page.find("cancel").click()
 
 

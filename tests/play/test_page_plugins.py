@@ -226,7 +226,7 @@ def test_a_page_for_itself_of_another_package(installed: list[str]) -> None:
     page = Page()
     assert '<a class="button" href="/count">Counting &lt;up&gt;</a>' in page.client.get("/").text
     assert page.client.get("/count").text == FILES["count.html"]
-    assert page.ask("/api/count") == {"models": []}
+    assert page.ask("/api/count") == {"models": [], "champion": ""}
     view = page.ask("/api/count", {"first": 4})
     assert page.ask(f"/api/count/{view['id']}/up", {"ply": 0}) == {**view, "number": 5}
     assert page.ask(f"/api/count/{view['id']}")["number"] == 5

@@ -285,7 +285,13 @@ class Usi:
         until = self._search(limits)
         best = self.session.best()
         if not limits.open_ended:
-            best = self.session.decide(lambda: self._stopped or time.monotonic() >= until)
+
+            def over() -> bool:
+                self._heard(limits)
+                return self._stopped or time.monotonic() >= until
+
+            most = self._most_readouts(limits)
+            best = self.session.decide(over, int(most) if most < math.inf else self._readouts)
         line = next((found.variation for found in self.session.candidates() if found.action == best), (best,))
         if not limits.open_ended:  # otherwise it was no move: a wrong ponder move, or an analysis
             plies = int(self._game.plies(self.session.state)[0])

@@ -76,7 +76,7 @@ class Analyst:
                 return time.monotonic() >= until or self._stopping.is_set() or stale()
 
             session.search_until(over, readouts)
-            return session.decide(over) if plays else session.best(), {
+            return session.decide(over, readouts) if plays else session.best(), {
                 "candidates": findings.candidates(MOST_CANDIDATES),
                 "policy": session.policy(),
                 "winrate": winrate(session.value_to_move()),

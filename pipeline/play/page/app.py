@@ -98,9 +98,14 @@ VERBS: Verbs = {
 class Lobby:
     """The models on this server, the games that can be played, and the games of the main page."""
 
-    def __init__(self, pages: Pages, analysts: list[Analyst], readouts: int, models: Models = NO_MODELS) -> None:
-        """readouts: an opponent's, unless the page says otherwise. models: those of games with a page of their own."""
-        self.pages, self.models = pages, models
+    def __init__(
+        self, pages: Pages, analysts: list[Analyst], readouts: int, models: Models = NO_MODELS, champion: str = ""
+    ) -> None:
+        """readouts: an opponent's, unless the page says otherwise. models: those of games with a page of their own.
+
+        champion: the name of the run's, if it is one of the models.
+        """
+        self.pages, self.models, self.champion = pages, models, champion
         self.readouts = min(readouts, MOST_READOUTS)
         self.analysts = {analyst.name: analyst for analyst in analysts}
         self.games: dict[str, Game] = {}  # by spec, those of models first
@@ -125,6 +130,7 @@ class Lobby:
             "most_readouts": MOST_READOUTS,
             "record_names": {suffix: name for page in self.pages.boards for suffix, name in page.record_names.items()},
             "opens": sorted({suffix for page in self.pages.boards for suffix in page.opens}),
+            "champion": self.champion,
         }
 
     def _entry(self, title: str, game: Game) -> dict[str, Any]:
@@ -304,7 +310,7 @@ def own_routes(page: OwnPage, lobby: Lobby) -> list[Route]:
         return table
 
     return [
-        options_route(path, lambda: page.options(models)),
+        options_route(path, lambda: {**page.options(models), "champion": lobby.champion}),
         *game_routes(path, page.new_game, begin, page.verbs, tables, lambda table, ply: table.view()),
     ]
 

@@ -92,7 +92,8 @@ def serve(config: ServeConfig, progress: Progress = SILENT) -> None:
                 await super().shutdown(sockets)
 
         analysts, players = open_later(models, config, pages, stopping, progress)
-        app = make_app(Lobby(pages, analysts, config.readouts, players), guests, config.host)
+        champion = next((name for name, one in models.items() if one.given.name == layout.CHAMPION), "")
+        app = make_app(Lobby(pages, analysts, config.readouts, players, champion), guests, config.host)
         Server(
             uvicorn.Config(
                 app,
@@ -184,9 +185,13 @@ def _usual_models(pages: Pages, progress: Progress) -> list[Served]:
     link, found, ours = layout.CHAMPION_LINK, [], []
     check_champion(layout.SAVED_MODELS)
     if link.is_symlink() or link.exists():
-        found.append(champion := _served(link))
-        if not pages.can_show(champion.game):
-            progress.say(f"{link} plays {champion.game.title}, for which the page has no board")
+        try:
+            found.append(champion := _served(link))
+        except UsageError as error:  # of a package that isn't installed here
+            progress.say(f"{link}: {error}")
+        else:
+            if not pages.can_show(champion.game):
+                progress.say(f"{link} plays {champion.game.title}, for which the page has no board")
     else:
         progress.say(f"no champion at {link} yet: the page has the models that come with MuGo")
     for path in pretrained_models():

@@ -18,13 +18,14 @@ const $ = (id) => document.getElementById(id);
 /** The server's answer. A body (an object or a file) is posted. Throws an Error with the HTTP status. */
 async function api(path, body, signal) {
   const request = body === undefined ? {} : { method: "POST", body: body instanceof Blob ? body : JSON.stringify(body) };
-  let answer;
+  let answer, found;
   try {
     answer = await fetch(path, { ...request, signal });
+    found = await answer.json(); // fails if the server is too busy for an answer of its own
   } catch (error) {
-    throw error.name === "AbortError" ? error : new Error("The server doesn't answer: has it been stopped?");
+    if (error.name === "AbortError") throw error;
+    throw new Error(answer?.status === 503 ? "The server is busy: try again in a moment" : "The server doesn't answer: has it been stopped?");
   }
-  const found = await answer.json();
   if (!answer.ok) throw Object.assign(new Error(found.error), { status: answer.status });
   return found;
 }
@@ -177,11 +178,13 @@ function showKomi(game, opponent) {
 
 /**
  * Fill the dialog for a new game. games: each with its spec, title, opponents and colours; and if there are any, with
- * komi, takes_komi and models (see Lobby.options in app.py). begin(): called after Start.
+ * komi, takes_komi and models (see Lobby.options in app.py). champion: the name of the run's, or "".
+ * begin(): called after Start.
  * chosenGame(game), chosenOpponent(name): called when one is chosen, to update other fields.
  */
-function setUpDialog(games, begin, chosenGame = () => {}, chosenOpponent = () => {}) {
+function setUpDialog({ games, champion }, begin, chosenGame = () => {}, chosenOpponent = () => {}) {
   let preferred = null; // the opponent that the person has chosen
+  const named = (name) => BUILT_IN[name] ?? (name === champion ? `${name}: your champion` : name);
   const chosen = () => games.find((known) => known.spec === $("choose-game").value);
   const opponent = () => {
     $("colour-label").hidden = $("choose-opponent").value === "nobody";
@@ -190,7 +193,7 @@ function setUpDialog(games, begin, chosenGame = () => {}, chosenOpponent = () =>
   };
   const choose = () => {
     const game = chosen();
-    $("choose-opponent").replaceChildren(...game.opponents.map((name) => new Option(BUILT_IN[name] ?? name, name)));
+    $("choose-opponent").replaceChildren(...game.opponents.map((name) => new Option(named(name), name)));
     if (game.opponents.includes(preferred)) $("choose-opponent").value = preferred;
     const colour = $("choose-colour").value || "0";
     $("choose-colour").replaceChildren(new Option(`${game.colours[0]}, moving first`, "0"), new Option(game.colours[1], "1"));
@@ -216,8 +219,8 @@ async function gameInAddress(path) {
   if (!/^#[\w-]+$/.test(location.hash)) return null;
   try {
     return await api(`${path}/${location.hash.slice(1)}`);
-  } catch {
-    history.replaceState(null, "", "#"); // the server has been restarted
+  } catch (error) {
+    if (error.status === 404) history.replaceState(null, "", "#"); // the server has been restarted
     return null;
   }
 }

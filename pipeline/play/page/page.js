@@ -81,7 +81,7 @@ async function afterwards() {
   await new Promise((done) => setTimeout(done, STEP_MILLISECONDS));
   if (mine !== epoch) return;
   if ($("review").checked) await analyse(readouts());
-  else if ($("territory").checked) await analyse(0);
+  else if (view.territory && $("territory").checked) await analyse(0);
 }
 
 async function analyse(count) {
@@ -217,12 +217,12 @@ function draw() {
   const last = view.ply === view.moves.length, advised = view.adviser !== null;
   $("game-name").textContent = view.title;
   drawPlayers(view, board.picture);
-  $("undo").disabled = view.moves.length === 0 && !view.over; // a resignation can be taken back
+  $("undo").disabled = !last || (view.moves.length === 0 && !view.over); // a resignation can be taken back
   $("pass").hidden = !view.passes;
   $("pass").disabled = !last || view.over || !myTurn() || !view.can_pass;
   $("hint").disabled = !advised || view.over_here || thinking;
   $("hint").title = advised ? "Show what the model would play (h)" : `No model here plays ${view.title}`;
-  $("resign").disabled = view.over;
+  $("resign").disabled = !last || view.over;
   $("first").disabled = $("previous").disabled = view.ply === 0;
   $("next").disabled = $("latest").disabled = last;
   $("rewind").hidden = last;
@@ -335,7 +335,7 @@ async function start() {
   }
   $("choose-readouts").value = options.readouts;
   $("choose-readouts").max = options.most_readouts;
-  setUpDialog(options.games, startChosen, chosenGame, chosenOpponent);
+  setUpDialog(options, startChosen, chosenGame, chosenOpponent);
   $("file").accept = options.opens.join(",");
   for (const [name, one] of Object.entries(boards)) {
     try {

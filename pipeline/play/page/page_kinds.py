@@ -193,7 +193,7 @@ class OwnPage(Page):
         """The games and opponents to choose from. models: those that play games of this page, as in begin().
 
         For setUpDialog() of common.js: {"games": [{"spec", "title", "opponents": names, "colours"}, …]}, games of
-        models first.
+        models first. The page also gets "champion", the name of the run's, or "".
         """
 
     @abstractmethod

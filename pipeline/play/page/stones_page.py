@@ -153,6 +153,8 @@ class StonesPage(BoardPage):
                 continue
             game = with_komi(game, record.komi)
             ply, notes = max(record.setups, default=0), record.notes
+            if isinstance(game, Komi) and record.komi not in (None, game.komi):
+                notes = (*notes, f"its komi {record.komi:g} can't be played with; {game.komi:g} counts")
             start = record.setups.get(ply, record.start)
             if ply:
                 notes = (*notes, f"stones are set up after move {ply}: the game begins there")

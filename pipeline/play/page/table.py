@@ -221,9 +221,12 @@ class Table(BaseTable):
             if self.human is None or self.over or self.to_move == self.human:
                 return
             line, mover, left = self._played.line(), self.to_move, self._left
-            if self._built_in is not None:
-                self._play(self._built_in.choose(line)[0], mover)
-                return
+        if self._built_in is not None:
+            action, _ = self._built_in.choose(line)
+            with self._lock:
+                if self._waits_at(line):
+                    self._play(action, mover)
+            return
         assert self.adviser is not None
 
         def stale() -> bool:

@@ -198,7 +198,7 @@ async function start() {
   } catch (error) {
     return say(error.message, true);
   }
-  setUpDialog(options.games, begin);
+  setUpDialog(options, begin);
   const clicks = { undo: ["undo"], pass: ["move", { move: "pass" }], resign: ["resign"] };
   for (const [id, wanted] of Object.entries(clicks)) $(id).addEventListener("click", () => change(() => act(...wanted), reply));
   $("board").addEventListener("click", (event) => {
