@@ -101,7 +101,8 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
                 summary = _play_condition(config, runner, challenger, condition, summary)
         before = read_summary(folder) or {PENDING: True}
         summary = _conclude(config, summary, entrants, progress)
-        if before.get(PENDING):  # otherwise an earlier run has tracked it
+        # Otherwise an earlier run has tracked it; one that only measured tracked no promotion.
+        if before.get(PENDING) or (summary.promoted and not before.get("promoted")):
             _track(config, summary, challenger, conditions, can_promote, progress)
         return summary
 

@@ -299,7 +299,8 @@ class MatchRunner:
             games=num_games,
             threshold=threshold,
             settings={
-                **self._opening_settings(side),
+                # A match whose games are needed after all can't go on without openings.
+                **(self._opening_settings(side) if needed else {"opening_plies": 0}),
                 "seed": self.config.seed,
                 "resign_threshold": self.config.resign_threshold,
                 **self.config.search_options().stored(),

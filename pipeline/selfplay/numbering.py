@@ -36,11 +36,11 @@ def numbering(
 ) -> Numbering:
     """For a run of this many games that begins in this generation.
 
-    Opens the worker's sidecars of the newest generation that it played in. on_damage: as in newest_shards; the games of
-    such a shard count as missing.
+    Opens the worker's sidecars of the newest generation that it played in, and of this one. on_damage: as in
+    newest_shards; the games of such a shard count as missing.
     Raises FileError if the numbers found exceed what any run can reach.
     """
-    metas = _newest(directory, worker, on_damage)
+    metas = _newest(directory, worker, generation, on_damage)
     end = max((meta.run.until for meta in metas), default=0)
     of_this = [meta for meta in metas if meta.run.since == generation]
     missing: list[range] = []  # before `next_new`
@@ -58,9 +58,18 @@ def numbering(
     return Numbering(RunNumbers(generation, first, until), numbers, of_this[0] if of_this else None)
 
 
-def _newest(directory: Path, worker: str, on_damage: Callable[[FileError], None]) -> list[ShardMeta]:
-    """The worker's shards of the newest generation that has a readable one, newest first."""
-    for _, files in groupby(newest_files(directory, worker), key=lambda file: file.generation):
-        if metas := [meta for file in files if (meta := meta_of(file, directory, on_damage))]:
-            return metas
-    return []
+def _newest(
+    directory: Path, worker: str, generation: int, on_damage: Callable[[FileError], None]
+) -> list[ShardMeta]:
+    """The worker's shards of the newest generation that has a readable one, newest first; then of the given one, if
+    that is older: models may have been deleted.
+    """
+    metas: list[ShardMeta] = []
+    for number, files in groupby(newest_files(directory, worker), key=lambda file: file.generation):
+        if metas and number < generation:
+            break
+        if not metas or number == generation:
+            metas += [meta for file in files if (meta := meta_of(file, directory, on_damage))]
+        if metas and number <= generation:
+            break
+    return metas

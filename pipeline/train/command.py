@@ -283,7 +283,9 @@ class _Training:
         """Train to the end and write the model. An interrupt leaves a checkpoint of the steps made."""
         self._prepare(checkpoint)
         options = self._config if self._writes else None
-        beside, first_new = self._config.directory, self._total_steps + 1
+        beside = self._config.directory
+        # A branch beside the run leaves its points; one that goes on from an older model replaces those after that one.
+        first_new = self._total_steps + 1 if self._config.new_model is None else None
         with Tracker(options, beside, place_of("train"), "train/step", self._progress, first_new) as self._tracker:
             return self._train(new_model)
 

@@ -180,6 +180,17 @@ def test_no_promote(tmp_path, models, made_up_networks):
     again = evaluate(config_for(tmp_path, threshold=0.01, white_model=str(models / "000001-test")))
     assert again.promoted and len(made_up_networks) == count
     assert resolve_champion(models / "best_model").name == "000001-test"
+    # The promotion is tracked, and not again by a third call.
+    sides = {"white_model": str(models / "000001-test"), "black_model": str(models / "000000-test")}
+    evaluate(config_for(tmp_path, threshold=0.01, **sides))
+    assert [point["evaluate/promoted"] for point in tracked(tmp_path) if "evaluate/promoted" in point] == [1.0]
+
+
+def test_games_of_a_match_that_needed_none_are_not_played_without_openings(tmp_path, models, made_up_networks):
+    sides = {"white_model": str(models / "000001-test"), "black_model": str(models / "000000-test")}
+    assert evaluate(config_for(tmp_path, threshold=0, **sides)).games_played == 0
+    with pytest.raises(FileError, match="opening_plies"):
+        evaluate(config_for(tmp_path, threshold=0, promote=False, **sides))
 
 
 def test_a_champion_that_changed_meanwhile_is_left_alone(tmp_path, models, made_up_networks, monkeypatch):

@@ -80,3 +80,14 @@ def test_numbers_behind_which_there_is_no_room(tmp_path: Path) -> None:
     assert plan(tmp_path, 0, 3).numbers == [0, 1, 2]  # costs no memory
     with pytest.raises(FileError, match="remove this shard"):
         plan(tmp_path, 1, 3)
+
+
+def test_a_run_that_goes_back_a_generation_repeats_none_of_its_numbers(tmp_path: Path) -> None:
+    """A bad model was deleted after the next generation's games had begun."""
+    commit(tmp_path, plan(tmp_path, 1, 5), [0, 1, 2, 3, 4])
+    commit(tmp_path, plan(tmp_path, 2, 5), [5, 6])
+    back = plan(tmp_path, 1, 3)
+    assert back.numbers == [5, 6, 7] or back.numbers == [10, 11, 12]
+    commit(tmp_path, back, back.numbers)
+    again = plan(tmp_path, 1, 3)
+    assert not set(again.numbers) & {*range(7), *back.numbers}

@@ -851,3 +851,13 @@ class TestAverage:
         raw = read_model(plain.model).weights
         assert all(np.array_equal(state[f"raw.{name}"], array) for name, array in raw.items())
         assert state["averaged_steps"].tolist() == [30]
+
+
+def test_a_branch_leaves_the_points_of_later_models(folder: Path) -> None:
+    first = train(config(epochs=1))
+    write_set(Path("data/training_data"), GAME, [40], number=2, seed=2)
+    train(config(epochs=1))
+    before = lines("train/loss/total")
+    train(config(epochs=1, original_model=first.original_model, new_model=Path("b/000001-x")))
+    after = lines("train/loss/total")
+    assert after[: len(before)] == before and len(after) > len(before)

@@ -228,6 +228,8 @@ class TreeActor(Actor):
             player = self._job.current_player()
             if player is not self._newest:
                 self._switch(player)
+            # The newest model may come back when only its predecessor's games against opponents are left.
+            self._switched |= any(other not in (None, player) for other in self._players)
             self._players[row] = player
             encounter = self._job.meet(seed, player) if self._job.meet else None
             if encounter is not None:

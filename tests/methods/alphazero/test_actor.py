@@ -131,6 +131,24 @@ def test_a_new_model_goes_on_with_games_against_itself_and_not_with_those_agains
     assert any(calm[f.record.game_id] != as_bytes(f.record) for f in finished if f.player == "new")
 
 
+def test_the_newest_model_may_come_back_beside_the_last_game_of_its_predecessor():
+    """All its games have ended, and none were left for a moment; meanwhile the other's were evaluated together."""
+    game = parse_game("tictactoe")
+    asked = []
+    old, new = (
+        Learner(name, lambda planes, name=name: (asked.append(name), zero_evaluator(game)(planes))[1])
+        for name in ("old", "new")
+    )
+    settings = SelfplayConfig(readouts=4)
+    seeds = game_seeds(7, iter(range(6)), 0.0)
+    actor = TreeActor(ActorJob(game, 2, settings, seeds, lambda: new, lambda finished: None))
+    actor._players, actor._switched = [old, None], False
+    actor._start(np.array([1]))
+    asked.clear()
+    actor.step()
+    assert set(asked) == {"old", "new"}
+
+
 def play_with(game, settings, player, meet=None):
     finished = []
     seeds = game_seeds(7, iter(range(20)), 0.0)
