@@ -41,7 +41,7 @@ _NAME = re.compile(r"([A-Za-z][A-Za-z0-9]*)\s*(?=\[)")
 _VALUE = re.compile(r"((?:[^\]\\]|\\.)*)\]", re.DOTALL)
 _BRACKET = re.compile(r"\\.|[\[\]]", re.DOTALL)
 _KOMI_VALUE = re.compile(r"(?<![A-Z])KM\[([^\]]+)\]")
-_WHOLE_VALUE = re.compile(r"\[(?:[^\]\\]|\\.)*\]", re.DOTALL)
+_WHOLE_VALUE = re.compile(r"\[(?:[^\]\\]|\\.)*+(?:\]|\Z)", re.DOTALL)  # the last one may lack its end
 _ODD_ESCAPE = re.compile(r"\\[^\]\[\\:\r\n]")
 _OUTSIDE = re.compile(r"[^\sA-Za-z0-9();]+")
 _OPEN = re.compile(r"(?:[^\\\[]|\\.)*\[", re.DOTALL)  # a [ that isn't escaped

@@ -63,6 +63,21 @@ class GameTable:
             found[: self.lengths[row], row] = column[start : start + self.lengths[row]]
         return found
 
+    def of_wanted(self, name: str) -> NDArray[Any]:
+        """[N, …] the entries of the wanted positions in a column of the shards with an entry per move.
+
+        Raises FileError if a shard lacks the column.
+        """
+        parts = []
+        for number, shard in enumerate(self.shards):
+            here = self.shard[self.row] == number
+            at = shard.move_offsets[self.game[self.row[here]]] + self.ply[here]
+            parts.append((here, shard.own_column(name)[at]))
+        found = np.empty((len(self.row), *parts[0][1].shape[1:]), parts[0][1].dtype)  # there is a shard
+        for here, entries in parts:
+            found[here] = entries
+        return found
+
     def error(self, row: int | np.integer, problem: str, ply: int | None = None) -> FileError:
         where = f"game {self.game[row]}" if ply is None else f"game {self.game[row]}, ply {ply}"
         return FileError(self.shards[self.shard[row]].path, f"{where}: {problem}")

@@ -1,5 +1,6 @@
 """SGF as another library reads it."""
 
+import time
 from contextlib import suppress
 
 import numpy as np
@@ -402,3 +403,9 @@ def test_what_is_no_record_gets_one_line(text, problem):
     with pytest.raises(MuGoError, match=problem) as caught:
         read_sgf(text.encode(), parse_game("go:9"))
     assert "\n" not in str(caught.value)
+
+
+def test_unclosed_brackets_behind_the_game_take_no_long_time() -> None:
+    begun = time.perf_counter()
+    assert len(read_sgf(b"(;GM[1]SZ[9];B[ee])" + b"[" * 200_000, parse_game("go:9")).moves) == 1
+    assert time.perf_counter() - begun < 5

@@ -202,8 +202,11 @@ class Environment:
     def _collect(self) -> None:
         """Move the environment's new observations to messages, and take the rewards of a finished game."""
         state = self._env.state
+        asked = {}
+        if not self._done and self.to_move in range(self._num_players):
+            asked[self.to_move] = self._env.get_observation()[1]  # some environments tell more to who is asked
         for seat in range(self._num_players):
-            for sender, text, kind in state.observations[seat]:
+            for sender, text, kind in asked.get(seat, state.observations[seat]):
                 role = str(state.role_mapping.get(sender, ""))
                 self.messages[seat].append(Message(int(sender), str(text), KINDS.get(kind.name, "event"), role))
             state.observations[seat] = []

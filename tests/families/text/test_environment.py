@@ -21,10 +21,11 @@ from pipeline.families.text.texts import TEXTS
 from pipeline.games.replay import replay_one
 from pipeline.games.specs import parse_game
 
-# One of each observation wrapper, of boards, cards and negotiation; with roles; with one player; with three
+# One of each observation wrapper, of boards, cards and negotiation; with roles; with one player; with three; one that
+# tells more to who is asked
 NAMES = ["SimpleTak-v0", "KuhnPoker-v0", "ConnectFour-v0", "PigDice-v0", "SimpleNegotiation-v0", "TruthAndDeception-v0",
          "ColonelBlotto-v0", "Briscola-v0", "IteratedPrisonersDilemma-v0", "2048-v0", "ThreePlayerTicTacToe-v0",
-         "ThreePlayerIPD-v0"]  # fmt: skip
+         "ThreePlayerIPD-v0", "TwoDollar-v0"]  # fmt: skip
 
 
 def theirs(name: str, seed: int, texts: list[str], num_players: int) -> list[str | None]:

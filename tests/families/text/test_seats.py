@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,12 +17,14 @@ from pipeline.evaluate.command import evaluate
 from pipeline.evaluate.config import EvaluateConfig
 from pipeline.families.text.environment import Environment, registered
 from pipeline.families.text.game import OVER, SEED, TO_MOVE, TextGame
+from pipeline.families.text.reinforce.columns import OTHER_ENDED_BY_INVALID
 from pipeline.families.text.texts import TEXTS
 from pipeline.games.replay import replay_one
 from pipeline.games.specs import parse_game
 from pipeline.gather.command import gather
 from pipeline.gather.config import GatherConfig
 from pipeline.run.matches import read_match
+from pipeline.run.shards import read_shard
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.train.config import InitConfig
@@ -124,3 +127,24 @@ def test_a_generation_of_nine_players(tmp_path, monkeypatch) -> None:
     selfplay(SelfplayConfig(games=4, seed=1, threads=1, opponents="random=1"))
     made = gather(GatherConfig(as_many_as_possible=True, positions_per_chunk=2, holdout_fraction=0))
     assert made.chunks > 0
+
+
+def test_an_invalid_end_is_the_others_fault_on_the_other_side_alone(tmp_path, monkeypatch) -> None:
+    """With three seats one of the players has two: its own mistake spoils no step of its other seat."""
+    monkeypatch.chdir(tmp_path)
+    game = parse_game(f"{THREE},prompt=64,reply=4")
+    init(InitConfig(game=game.spec, method="reinforce", network_size="r2", pretraining_steps=0,
+                    new_model=tmp_path / "saved_models/000000-init"))  # fmt: skip
+    selfplay(SelfplayConfig(games=24, seed=1, threads=1, opponents="random=1"))
+    marked = 0
+    for path in Path("data/selfplay").rglob("*.gz"):
+        shard = read_shard(path)
+        players, notes = shard.own_column("player"), shard.own_column("notes")
+        for one in range(shard.num_games):
+            at = slice(shard.move_offsets[one], shard.move_offsets[one] + shard.lengths[one])
+            seats, marks = players[at], notes[at] & OTHER_ENDED_BY_INVALID != 0
+            seed, loser = int(shard.moves[at][0]), int(seats[-1])
+            for seat, mark in zip(seats[marks].tolist(), marks[marks], strict=True):
+                assert mark and game.player_of(seed, seat) != game.player_of(seed, loser)
+                marked += 1
+    assert marked

@@ -27,6 +27,7 @@ from pipeline.families.text.language.base_model import Base, Tokenizer
 from pipeline.families.text.language.prompts import READINGS, template_named
 
 NONE = -1  # no token
+MOST_KEPT = 1 << 24  # characters and tokens of the prompts that a generator remembers: some 300 MB
 MOST_PROMPTS = 128  # different prompts in a batch
 VALUE_WEIGHT, VALUE_BIAS = "value_head.weight", "value_head.bias"
 
@@ -75,6 +76,7 @@ class TextGenerator(ABC):
         self.tokenizer = tokenizer
         self.template, self.reading = template_named(template, reading, tokenizer.chat), READINGS[reading]
         self._prompts: OrderedDict[tuple[str, int], list[int]] = OrderedDict()
+        self._kept = 0  # characters and tokens in it
 
     def prompt_tokens(self, observation: str, most: int) -> list[int]:
         """An observation in this model's template, at most `most` tokens: see Tokenizer.prompt."""
@@ -83,8 +85,10 @@ class TextGenerator(ABC):
             shown = self.tokenizer.harmless(observation)
             found = self.tokenizer.prompt(self.template(shown), shown, most)
             self._prompts[observation, most] = found
-            if len(self._prompts) > 20_000:
-                self._prompts.popitem(last=False)
+            self._kept += len(observation) + len(found)
+            while self._kept > MOST_KEPT:
+                (oldest, _), tokens = self._prompts.popitem(last=False)
+                self._kept -= len(oldest) + len(tokens)
         return found
 
     @abstractmethod

@@ -273,6 +273,7 @@ def main() -> None:
     listener = Listener(sys.argv[1], "AF_UNIX", authkey=key)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     print("ready", flush=True)
+    os.dup2(2, 1)  # nobody reads the pipe any more: what libraries print would fill it
     _Server().serve(listener)
 
 

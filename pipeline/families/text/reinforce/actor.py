@@ -213,7 +213,8 @@ class TextActor(Actor):
         players = columns["player"]
         columns["reward"] = np.append(rewards, np.float32(0))[np.minimum(players, len(rewards))]  # NOBODY's is 0
         if loser >= 0:
-            others = (players != loser) & (players != NOBODY)
+            owner = np.array([game.player_of(playing.moves[0], seat) for seat in range(len(rewards))] + [NOBODY])
+            others = (owner[np.minimum(players, len(rewards))] != owner[loser]) & (players != NOBODY)
             columns["notes"][others] |= OTHER_ENDED_BY_INVALID
             if taken(self._job.config, TextSelfplayOptions).filter_opponent_invalid:
                 columns["surprises"][others] = 0

@@ -26,7 +26,7 @@ from pipeline.families.text.options import TextGatherOptions
 from pipeline.families.text.reinforce.columns import INVALID_MOVE, NOBODY, NONE, WELL_FORMED
 from pipeline.families.text.reinforce.rewards import Games, Steps, apply, parse_stages
 from pipeline.families.text.words import checksum
-from pipeline.games.replay import IllegalRecord, replay
+from pipeline.games.replay import IllegalRecord, replay_one
 from pipeline.methods.game_table import GameTable
 from pipeline.methods.method import Positions
 from pipeline.methods.options import DiscountOptions
@@ -45,14 +45,12 @@ def make_examples(
     table = GameTable(shards, wanted)
     rewards = _check(game, table)
     own = {
-        name: table.per_move(name, missing, shape)
-        for name, missing, shape in (
-            ("prompt", np.int32(-1), (game.prompt_tokens,)),
-            ("answer", np.int32(-1), (game.reply_tokens,)),
-            ("player", np.uint8(NOBODY), ()),
-            ("notes", np.uint8(0), ()),
-            ("value", np.float32(np.nan), ()),
-            ("flags", np.uint8(0), ()),
+        name: table.per_move(name, missing)
+        for name, missing in (
+            ("player", np.uint8(NOBODY)),
+            ("notes", np.uint8(0)),
+            ("value", np.float32(np.nan)),
+            ("flags", np.uint8(0)),
         )
     }
     at = table.ply, table.row
@@ -60,7 +58,8 @@ def make_examples(
     its = (own["player"][:, table.row] == player) & (own["flags"][:, table.row] & 1 == 1)  # [T, N]
     later = its & (np.arange(len(its))[:, None] > table.ply)
     columns: Columns = {name: getattr(wanted, name).astype(dtype) for name, (dtype, _) in ORIGIN.items()}
-    columns["tokens"] = np.concatenate([own["prompt"][at], own["answer"][at]], axis=1)
+    answers = table.of_wanted("answer")
+    columns["tokens"] = np.concatenate([table.of_wanted("prompt"), answers], axis=1)
     if most := taken(config, TextGatherOptions).max_train_len:
         columns["tokens"][(columns["tokens"] != NONE).cumsum(axis=1) > most] = NONE
     columns["player"], columns["notes"], columns["final"] = player, own["notes"][at], rewards[table.row]
@@ -69,7 +68,7 @@ def make_examples(
     left = later.sum(axis=0)
     columns["length"] = its.sum(axis=0).astype(np.uint16)
     columns["index"] = (columns["length"] - 1 - left).astype(np.uint16)
-    columns["num_tokens"] = (own["answer"][at] != NONE).sum(axis=1).astype(np.uint32)
+    columns["num_tokens"] = (answers != NONE).sum(axis=1).astype(np.uint32)
     columns["value"] = own["value"][at]
     values, has_critic = np.nan_to_num(own["value"][:, table.row]), ~np.isnan(own["value"][at])
     # Σ over steps k ≥ t of (γλ)^(k-t)·(γ·v_{k+1} − v_k), where v_{k+1} is 0 after the last step
@@ -89,46 +88,37 @@ def make_examples(
 def _check(game: TextGame, table: GameTable) -> NDArray[np.float32]:
     """Replay the games and check every move, observation and reward.
 
+    One game after another: that needs no more of the game's caches of texts and positions than a single game does.
     Returns [G, seats] the rewards, see TextGame.rewards; a record lacks the reward of a seat that never moved.
     """
-    final, moves = np.zeros((len(table), game.most_seats), np.float32), _recalled(game, table)
+    final = np.zeros((len(table), game.most_seats), np.float32)
     checks = table.per_move("check", np.uint32(0))
     rewards, players = table.per_move("reward", np.float32(0)), table.per_move("player", np.uint8(NOBODY))
-    differ: dict[int, str] = {}  # by row
-    try:
-        for ply, (states, _) in enumerate(replay(game, moves, table.lengths)):
-            for row, state in enumerate(states):
-                if row in differ:
-                    continue
-                if ply < table.lengths[row]:
-                    if (seen := int(checks[ply, row])) and checksum(game.observation(state)) != seen:
-                        differ[row] = f"ply {ply}: {DIFFERS}"
-                    continue
-                found = final[row] = game.rewards(states[row : row + 1])[0]
-                recorded = rewards[:ply, row], players[:ply, row]
-                if not game.is_over(states[row : row + 1])[0]:
-                    differ[row] = f"ply {ply}: the game is not over; wanted a finished game"
-                elif any((recorded[0][recorded[1] == seat] != found[seat]).any() for seat in range(len(found))):
-                    differ[row] = f"its rewards aren't those of the environment, {found.tolist()}"
-    except IllegalRecord as error:  # the rows before it have been looked at
-        differ.setdefault(error.row, f"ply {error.ply}: illegal move: {error}; wanted unchanged records")
-    _refuse(table, differ)
-    return final
-
-
-def _recalled(game: TextGame, table: GameTable) -> NDArray[np.int32]:
-    """The table's moves [T, G], with the texts that were said. Raises as make_examples."""
-    moves = table.moves.copy()
     differ: dict[int, str] = {}  # by row
     for row, (length, shard, index) in enumerate(
         zip(table.lengths.tolist(), table.shard.tolist(), table.game.tolist(), strict=True)
     ):
         try:
-            moves[:length, row] = game.recalled(moves[:length, row].tolist(), table.shards[shard].said(index))
+            moves = game.recalled(table.moves[:length, row].tolist(), table.shards[shard].said(index))
+            end = None
+            for ply, state in enumerate(replay_one(game, moves)):
+                if ply == length:
+                    end = state
+                elif (seen := int(checks[ply, row])) and checksum(game.observation(state[0])) != seen:
+                    raise IllegalMove(f"ply {ply}: {DIFFERS}")
+            assert end is not None
+            if not game.is_over(end)[0]:
+                raise IllegalMove(f"ply {length}: the game is not over; wanted a finished game")
+            found = final[row] = game.rewards(end)[0]
+            its = rewards[:length, row], players[:length, row]
+            if any((its[0][its[1] == seat] != found[seat]).any() for seat in range(len(found))):
+                differ[row] = f"its rewards aren't those of the environment, {found.tolist()}"
+        except IllegalRecord as error:
+            differ[row] = f"ply {error.ply}: illegal move: {error}; wanted unchanged records"
         except IllegalMove as error:
             differ[row] = str(error)
     _refuse(table, differ)
-    return moves
+    return final
 
 
 def _refuse(table: GameTable, differ: Mapping[int, str]) -> None:

@@ -13,8 +13,9 @@ import torch
 pytest.importorskip("transformers", reason="language models need the extra text")
 
 from pipeline.errors import FileError, MuGoError
+from pipeline.families.text.language import generation
 from pipeline.families.text.language.adapters import PREFIX, A, B, LoraShape, layers_of, new_adapter
-from pipeline.families.text.language.base_model import BYTES, tiny_model
+from pipeline.families.text.language.base_model import BYTES, Tokenizer, byte_tokenizer, tiny_model
 from pipeline.families.text.language.generation import NONE, Questions, SharedBase, TorchGenerator, sample_tokens
 from pipeline.families.text.language.network import AdapterNetwork, critic_weights
 from pipeline.families.text.language.players import fingerprint, load_base, write_base
@@ -319,3 +320,20 @@ def test_an_adapter_of_another_base_is_refused(folder: Path) -> None:
 )
 def test_actions_are_read_from_answers(reading: str, answer: str, action: str | None) -> None:
     assert READINGS[reading](answer) == action
+
+
+def test_a_generator_remembers_prompts_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generation, "MOST_KEPT", 1000)
+    kept = generation.TextGenerator.prompt_tokens
+
+    class Remembers(generation.TextGenerator):
+        def answer(self, asked):
+            raise NotImplementedError
+
+    one = Remembers(Tokenizer(byte_tokenizer()), "plain", "brackets")
+    for number in range(50):
+        text = f"{number:05d}" * 20
+        assert kept(one, text, 50) == kept(one, text, 50)
+        held = [len(text) + len(found) for (text, _), found in one._prompts.items()]
+        assert one._kept == sum(held) <= 1000
+    assert len(one._prompts) == 6
