@@ -11,7 +11,7 @@ from pipeline.options import Options
 from pipeline.players.player_specs import parse_player
 from pipeline.ratings.config import TournamentConfig
 from pipeline.run import layout
-from pipeline.run.models import ModelInfo, newest_info, read_info, resolve_champion, state_of, state_of_next
+from pipeline.run.models import ModelInfo, home_of, newest_info, read_info, resolve_champion, state_of, state_of_next
 from pipeline.schedules import START, RunState
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.train.config import InitConfig, TrainConfig
@@ -35,7 +35,7 @@ def run_state_of(config: Options) -> RunState:
 def _state_of_run(config: Options) -> RunState:
     """Generation and samples only."""
     if isinstance(config, SelfplayConfig):
-        return state_of_next(resolve_champion(config.network).parent)
+        return state_of_next(home_of(config.network))
     if isinstance(config, TrainConfig):
         folder = config.new_model.parent if config.new_model else layout.SAVED_MODELS
         made = layout.number_of(config.new_model.name) if config.new_model else None
@@ -60,5 +60,6 @@ def _challenger(config: EvaluateConfig) -> ModelInfo | None:
     from pipeline.evaluate.command import next_challenger  # it imports much
 
     champion = Path(os.path.realpath(spec.path))
-    path, _ = next_challenger(config.output_dir, champion.parent, champion, spec.name)
-    return newest_info(champion.parent) if path is None else read_info(path)
+    home = home_of(spec.given) if spec.given else champion.parent
+    path, _ = next_challenger(config.output_dir, home, champion, spec.name)
+    return newest_info(home) if path is None else read_info(path)

@@ -272,6 +272,14 @@ def test_the_models_looked_at_are_those_the_stage_uses(run: Path) -> None:
     assert run_state_of(TrainConfig(original_model=Path("pretrained/backgammon"))).samples > 0  # in any folder
 
 
+def test_a_champion_that_lies_elsewhere_belongs_to_the_run_all_the_same(run: Path) -> None:
+    elsewhere = model(run.parent / "pretrained" / "strong", 8, 70)
+    (run / layout.CHAMPION).unlink()
+    (run / layout.CHAMPION).symlink_to(elsewhere)
+    assert run_state_of(SelfplayConfig()) == RunState(4, 4000)
+    assert run_state_of(EvaluateConfig()) == RunState(3, 4000)
+
+
 def test_before_there_are_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert run_state_of(InitConfig()) == START == RunState(0, 0, 0.0)

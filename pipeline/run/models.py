@@ -362,6 +362,15 @@ def resolve_champion(path: Path) -> Path:
     return real
 
 
+def home_of(given: Path) -> Path:
+    """The folder of the run's models: where best_model is, which may point elsewhere; of another model its own.
+
+    Raises FileError as resolve_champion does.
+    """
+    real = resolve_champion(given)
+    return given.parent if given.name == layout.CHAMPION else real.parent
+
+
 def check_champion(saved_models: Path, making: Path | None = None) -> None:
     """Raises FileError if this folder must have a champion, but its best_model is no link to a model.
 

@@ -32,7 +32,7 @@ from pipeline.methods.method import FinishedGame
 from pipeline.progress import Progress
 from pipeline.run import atomic, layout
 from pipeline.run.arrays import metadata_of, pack
-from pipeline.run.models import Model, newest_number, read_info, read_model, resolve_champion
+from pipeline.run.models import Model, home_of, newest_number, read_info, read_model, resolve_champion
 from pipeline.run.shards import End, GameRecord
 from pipeline.selfplay.opponents import OpponentSource, Others, OthersReader
 from pipeline.selfplay.playing import GameThreads, ModelSource, Plan, PlayedGame
@@ -167,7 +167,8 @@ class DiskUpdates:
             for model in self.models:  # workers read this machine's disk, without object storage
                 atomic.bring(model / layout.WEIGHTS)
             self._met = others.model_dump(mode="json")
-        self.update = {"learner": str(path), "generation": newest_number(path.parent), "others": self._met}
+        generation = newest_number(home_of(self._plan.config.network))
+        self.update = {"learner": str(path), "generation": generation, "others": self._met}
 
 
 def games_in_workers(

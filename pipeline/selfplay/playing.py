@@ -32,7 +32,7 @@ from pipeline.methods.method import (
 from pipeline.methods.named import method_named
 from pipeline.phrases import LOADING
 from pipeline.progress import Progress, say_first
-from pipeline.run.models import Model, ModelInfo, NewestNumber, game_as_seen, read_model, resolve_champion
+from pipeline.run.models import Model, ModelInfo, NewestNumber, game_as_seen, home_of, read_model, resolve_champion
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.opponents import Mix, OpponentSource, OthersReader, parse_mix
 from pipeline.selfplay.variety import Dealer, GamesOn, Variety
@@ -270,4 +270,4 @@ def games_here(plan: Plan, progress: Progress) -> tuple[GameThreads, ModelSource
     source = ModelSource(plan, partial(resolve_champion, network), progress)
     opponents = OpponentSource(plan, progress, OthersReader(plan, progress).of)
     opponents.prepare(source.path)
-    return GameThreads(plan, source, opponents, NewestNumber(source.path.parent)), source
+    return GameThreads(plan, source, opponents, NewestNumber(home_of(network))), source
