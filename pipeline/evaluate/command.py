@@ -76,8 +76,10 @@ def evaluate(config: EvaluateConfig, progress: Progress = SILENT) -> EvaluateSum
         if config.threshold is not None:
             raise UsageError("evaluate --threshold and --sprt: each decides the match; wanted one of them")
         config = config.model_copy(update={"parallel_games": min(config.parallel_games, SPRT_PARALLEL_GAMES)})
-    conditions = [parse_condition(text, config.readouts) for text in config.require]
     champion = load_entrant(config.black_model, config.readouts)
+    conditions = [parse_condition(text, config.readouts) for text in config.require]
+    if not config.promote:  # then a preset's condition may be about this match's champion, which it meets anyway
+        conditions = [one for one in conditions if one.opponent.name != champion.name]
     _finish_promotions(config, champion, progress)
     challenger = load_entrant(_challenger(config, champion), config.readouts)
     entrants = (challenger, champion)

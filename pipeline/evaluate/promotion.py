@@ -369,6 +369,8 @@ def _reason(rule: Rule, status: MatchStatus, unneeded: int) -> str:
         wanted = "unknown" if needed is None else f"{needed:+.3f}"
         text = f"{found.mean:+.3f} points a game of the {wanted} needed over {counted(rule.games // 2, 'pair')}"
     else:
+        if not status.gate and not played:
+            return f"threshold {rule.threshold:g}: no game is needed"
         games = f"{most} games" if most == rule.games else f"{most} different games"
         text = f"{status.score.half_points / 2:g} points of the {status.gate / 2:g} needed from {games}"
     return text + (f", decided after {played}{left_out}" if played < most else "")

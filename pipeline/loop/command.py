@@ -383,6 +383,7 @@ class _Loop:
         games = GAMES if opponent in OPPONENTS else 2 * GAMES
         options = {"white_model": str(model), "black_model": opponent, "games": games, "promote": False}
         options |= {"require": [], "sprt": ""}  # a preset's are for promotions
+        options["seed"] = layout.number_of(model.name) or 0  # or models alike would play the same games again
         options["output_dir"] = str(layout.MEASURED_MATCHES)  # so that a person may play longer matches of the same two
         if isinstance(read_preset(self._config.preset).get("evaluate", {}).get("readouts"), list):
             options["readouts"] = READOUTS

@@ -191,13 +191,17 @@ def share_needed(summary: Mapping[str, Any]) -> float | None:
     return min(max(points / most, 0.0), 1.0) if points is not None and most else None
 
 
-def promotion_conditions(summary: Mapping[str, Any]) -> dict[str, str]:
-    """The outcome of each promotion condition beside the match itself, by condition. Each has a match of its own."""
+def promotion_conditions(summary: Mapping[str, Any], folder: Path | None = None) -> dict[str, str]:
+    """The outcome of each promotion condition beside the match itself, by condition. Each has a match of its own.
+
+    folder: of these matches; None: they are named as from the run's folder.
+    """
     conditions = summary.get("conditions")
     outcomes: dict[str, str] = {}
     for text, result in (conditions if isinstance(conditions, dict) else {}).items():
         if isinstance(result, dict) and {"wins", "draws", "losses", "match"} <= result.keys():
             counts = [result[name] if isinstance(result[name], int) else 0 for name in ("wins", "draws", "losses")]
             played = f"{results(*counts)} of {counted(sum(counts), 'game')}"
-            outcomes[text] = f"{'met' if result.get('passed') else 'not met'}: {played}, in {result['match']}"
+            where = folder / Path(str(result["match"])).name if folder else result["match"]
+            outcomes[text] = f"{'met' if result.get('passed') else 'not met'}: {played}, in {where}"
     return outcomes

@@ -346,7 +346,7 @@ def _match_facts(match: Match, game: AnyGame) -> dict[str, object]:
         facts["ends"] = ", ".join(f"{count} {end}" for end, count in ends.most_common())
     if match.failures:
         facts["failures"] = _failure_counts(match)
-    return {**facts, **promotion_conditions(match.summary or {})}
+    return {**facts, **promotion_conditions(match.summary or {}, match.folder.parent / layout.REQUIRED)}
 
 
 def _score(games: Iterable[MatchGame]) -> str:

@@ -193,7 +193,8 @@ def _match(match: LastMatch) -> RenderableType:
     needed = f", needed {percent(match.points_share_needed)}" if match.points_share_needed is not None else ""
     low, high = 100 * match.points_share_low, 100 * match.points_share_high
     said = f" {percent(match.points_share)} ({low:.0f}–{high:.0f}){needed}"
-    played = Text.assemble(interval_bar(match), said) if match.games_played else Text("no game played yet")
+    yet = " yet" if match.decision == "not decided" else ""
+    played = Text.assemble(interval_bar(match), said) if match.games_played else Text(f"no game played{yet}")
     return Group(title, played, *(Text(f"{text} {found}") for text, found in match.conditions.items()))
 
 

@@ -169,6 +169,10 @@ def test_a_match_that_only_measures_is_played_to_its_end(tmp_path, models, made_
     summary = evaluate(config_for(tmp_path, games=40, threshold=0.01, promote=False, **condition))
     assert summary.games_played == summary.measured == 40
     assert summary.conditions["random>=0.01"].games_played == 20
+    # A preset's condition about the champion of this match is what the match itself shows.
+    sides = {"white_model": str(models / "000001-test"), "black_model": "random"}
+    measured = evaluate(config_for(tmp_path, games=20, promote=False, **sides, **condition))
+    assert measured.games_played == 20 and not measured.conditions
 
 
 def test_no_promote(tmp_path, models, made_up_networks):

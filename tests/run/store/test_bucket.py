@@ -314,8 +314,10 @@ def test_what_is_in_the_bucket_alone_is_shown(machines: Machines) -> None:
     two = fresh_copy("two")
     assert "MISSING" not in "".join(show((two / shard).with_suffix(layout.META_SUFFIX)))
     assert list(show((two / chunk).parent))
+    assert list(show(two / "data"))  # the run
+    (two / "empty").mkdir()
     with pytest.raises(FileError, match="none of MuGo's files in this folder"):
-        show(two / "data")
+        show(two / "empty")
     with pytest.raises(FileError, match="no such file"):
         show(two / "data/evaluate/000003-c-vs-000001-a")
 
