@@ -56,7 +56,7 @@ STRENGTH = "strength"
 LOOK_SECONDS = 1.0  # until the next try when another process plays as the same worker
 OPPONENTS = ("random", "heuristic")
 GAMES = 20  # against each; twice as many against the champion before
-READOUTS = 8  # of all these matches, where those of promotion follow a schedule: their strengths are compared
+READOUTS = 8  # at most, in all of these matches whatever a schedule says: their strengths are compared
 FIRST_SECONDS = 60.0  # of the loop, before which it says nothing: a run that is over sooner needn't
 MOST_TIME = 0.05
 BARS = 60  # of the line of Elo
@@ -385,8 +385,9 @@ class _Loop:
         options |= {"require": [], "sprt": ""}  # a preset's are for promotions
         options["seed"] = layout.number_of(model.name) or 0  # or models alike would play the same games again
         options["output_dir"] = str(layout.MEASURED_MATCHES)  # so that a person may play longer matches of the same two
-        if isinstance(read_preset(self._config.preset).get("evaluate", {}).get("readouts"), list):
-            options["readouts"] = READOUTS
+        given = read_preset(self._config.preset).get("evaluate", {}).get("readouts")
+        if given is not None:
+            options["readouts"] = READOUTS if isinstance(given, list) else min(READOUTS, given)
         self._call("evaluate", quiet=True, time_share=self._clock.share, **options, **self._given)
 
     def _is_evaluated(self) -> bool:

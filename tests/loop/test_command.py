@@ -641,11 +641,12 @@ def test_no_schedule_changes_the_readouts_of_measuring_matches(
     monkeypatch.setattr(command.Strength, "show", lambda self, *facts: self._play(Path("model"), "random"))
     commands.run(generations=1)
     schedule = [{"until": 2, "value": 16}, {"until": 3, "value": 2}]
-    monkeypatch.setattr(command, "read_preset", lambda name: {"evaluate": {"readouts": schedule}})
-    commands.run(generations=2)
-    measured = [options for name, options in commands.given if options.get("black_model") == "random"]
-    assert [options.get("readouts") for options in measured[:2]] == [None, command.READOUTS]
-    assert {options["games"] for options in measured} == {command.GAMES}
+    found = [[options.get("readouts") for _, options in commands.given if "games" in options][-1]]
+    for generation, given in enumerate((schedule, 800, 0), start=2):
+        monkeypatch.setattr(command, "read_preset", lambda name, given=given: {"evaluate": {"readouts": given}})
+        commands.run(generations=generation)
+        found.append([options.get("readouts") for _, options in commands.given if "games" in options][-1])
+    assert found == [8, command.READOUTS, command.READOUTS, 0] and command.READOUTS == 8
 
 
 def test_who_is_measured_and_when(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
