@@ -6,6 +6,7 @@ it is started again:
 
 - A generation's first run begins where the worker's last run was to end, whether or not it got there.
 - A later run of that generation plays the numbers that are missing from there on, then continues.
+- A run of a generation that isn't the newest any more, because a model was deleted, plays new numbers.
 """
 
 from __future__ import annotations
@@ -36,18 +37,20 @@ def numbering(
 ) -> Numbering:
     """For a run of this many games that begins in this generation.
 
-    Opens the worker's sidecars of the newest generation that it played in, and of this one. on_damage: as in
-    newest_shards; the games of such a shard count as missing.
+    Opens the worker's sidecars of the two newest generations that it played in. on_damage: as in newest_shards; the
+    games of such a shard count as missing.
     Raises FileError if the numbers found exceed what any run can reach.
     """
-    metas = _newest(directory, worker, generation, on_damage)
+    metas, newest = _newest(directory, worker, on_damage)
     end = max((meta.run.until for meta in metas), default=0)
-    of_this = [meta for meta in metas if meta.run.since == generation]
+    # Of an older generation than the newest, whose model was deleted, what is missing is left out.
+    of_this = [meta for meta in metas if meta.run.since == generation >= newest]
     missing: list[range] = []  # before `next_new`
     first = next_new = end
     if of_this:
         first = min(meta.run.first for meta in of_this)
-        played = np.unique(np.concatenate([[first - 1], *(meta.numbers for meta in of_this)]))
+        played = np.unique(np.concatenate([[first - 1], *(meta.numbers for meta in metas)]))
+        played = played[played >= first - 1]
         gaps = np.flatnonzero(np.diff(played) > 1).tolist()
         missing = [range(int(played[at]) + 1, int(played[at + 1])) for at in gaps]
         next_new = int(played[-1]) + 1
@@ -58,18 +61,14 @@ def numbering(
     return Numbering(RunNumbers(generation, first, until), numbers, of_this[0] if of_this else None)
 
 
-def _newest(
-    directory: Path, worker: str, generation: int, on_damage: Callable[[FileError], None]
-) -> list[ShardMeta]:
-    """The worker's shards of the newest generation that has a readable one, newest first; then of the given one, if
-    that is older: models may have been deleted.
+def _newest(directory: Path, worker: str, on_damage: Callable[[FileError], None]) -> tuple[list[ShardMeta], int]:
+    """The worker's shards of the two newest generations that have a readable one, newest first, and the newest of these
+    generations; -1 without any. The one before is looked at, too: when a model was deleted, it may have been played on.
     """
-    metas: list[ShardMeta] = []
+    found: dict[int, list[ShardMeta]] = {}
     for number, files in groupby(newest_files(directory, worker), key=lambda file: file.generation):
-        if metas and number < generation:
+        if metas := [meta for file in files if (meta := meta_of(file, directory, on_damage))]:
+            found[number] = metas
+        if len(found) == 2:
             break
-        if not metas or number == generation:
-            metas += [meta for file in files if (meta := meta_of(file, directory, on_damage))]
-        if metas and number <= generation:
-            break
-    return metas
+    return [meta for metas in found.values() for meta in metas], max(found, default=-1)
