@@ -226,7 +226,7 @@ def winner(result_first_player: float, game: AnyGame, with_cube: bool = False) -
         return "draw"
     name, points = game.result_names.get(abs(result_first_player)), counted(round(abs(result_first_player)), "point")
     what = f" {points}" if with_cube else f" a {name}" if name else ""
-    return f"{'X' if result_first_player > 0 else 'O'} wins{what}"
+    return f"{game.marks[int(result_first_player < 0)]} wins{what}"
 
 
 def top_moves(

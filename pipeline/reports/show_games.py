@@ -88,7 +88,8 @@ def show_game(one: RecordedGame, boards: bool, first_ply: int = 0) -> Iterator[s
     """A game's moves from a ply on, with boards each after its board; then the final position."""
     first, second = one.players
     method = method_named(one.shard.header["method"]) if one.shard else None
-    yield f"game {one.index}: X {first}, O {second}; {one.result} after {len(one.moves)} plies"
+    marks = one.game.marks
+    yield f"game {one.index}: {marks[0]} {first}, {marks[1]} {second}; {one.result} after {len(one.moves)} plies"
     for ply, state in enumerate(one.states()):
         if first_ply <= ply and ply in one.remarks:
             yield f"      {one.remarks[ply]}"
@@ -249,7 +250,7 @@ def show_foreign(form: RecordFormat, path: Path, index: int | None, moves: bool)
     more = f"; and {len(notes) - NOTES_SHOWN} more" if len(notes) > NOTES_SHOWN else ""
     told = {"note": "; ".join(notes[:NOTES_SHOWN]) + more} if notes else {}
     facts = described({f"{form.holds} of {game.spec.partition(',')[0]}": path, "games": len(games), **told})
-    header = ("game", "X", "O", *(["score before"] if scores else []), "plies", "result", "")
+    header = ("game", *game.marks, *(["score before"] if scores else []), "plies", "result", "")
     listed = table(rows, header, len(games) - len(rows))
     yield from _with_overview(path, [facts, listed], show_game(one, moves, len(one.moves)))
 
