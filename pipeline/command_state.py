@@ -35,7 +35,7 @@ def run_state_of(config: Options) -> RunState:
 def _state_of_run(config: Options) -> RunState:
     """Generation and samples only."""
     if isinstance(config, SelfplayConfig):
-        return state_of_next(home_of(config.network))
+        return state_of_next(home_of(config.network, resolve_champion(config.network)))
     if isinstance(config, TrainConfig):
         folder = config.new_model.parent if config.new_model else layout.SAVED_MODELS
         made = layout.number_of(config.new_model.name) if config.new_model else None
@@ -55,11 +55,11 @@ def _challenger(config: EvaluateConfig) -> ModelInfo | None:
         if challenger is not None:
             return read_info(challenger)
     spec = parse_player(config.black_model)
-    if spec.path is None:
+    if spec.path is None or spec.given is None:
         return newest_info(layout.SAVED_MODELS)
     from pipeline.evaluate.command import next_challenger  # it imports much
 
     champion = Path(os.path.realpath(spec.path))
-    home = home_of(spec.given) if spec.given else champion.parent
+    home = home_of(spec.given, champion)
     path, _ = next_challenger(config.output_dir, home, champion, spec.name)
     return newest_info(home) if path is None else read_info(path)

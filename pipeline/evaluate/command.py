@@ -43,7 +43,7 @@ from pipeline.ratings.command import checked_results, rate, read_matches
 from pipeline.ratings.pool import pool
 from pipeline.run import atomic, layout
 from pipeline.run.matches import PENDING, list_matches, match_lock, read_summary, write_summary
-from pipeline.run.models import newest_models, present_champion, read_promotions, set_champion
+from pipeline.run.models import home_of, newest_models, present_champion, read_promotions, set_champion
 from pipeline.tracking.options import check_packages
 from pipeline.tracking.tracker import Tracker, Value, place_of, step_of
 from pipeline.workers.processes import check_workers
@@ -116,7 +116,7 @@ def _home(champion: Entrant) -> Path | None:
     """The folder whose best_model may be re-pointed; None if the champion isn't a model."""
     if champion.spec.path is None or champion.spec.given is None:
         return None
-    return champion.spec.given.parent if _is_by_link(champion) else champion.spec.path.parent
+    return home_of(champion.spec.given, champion.spec.path)
 
 
 def _is_by_link(champion: Entrant) -> bool:

@@ -56,7 +56,7 @@ STRENGTH = "strength"
 LOOK_SECONDS = 1.0  # until the next try when another process plays as the same worker
 OPPONENTS = ("random", "heuristic")
 GAMES = 20  # against each; twice as many against the champion before
-READOUTS = 8  # at most, in all of these matches whatever a schedule says: their strengths are compared
+READOUTS = 8  # at most, the same in all of these matches, so that their results can be compared
 FIRST_SECONDS = 60.0  # of the loop, before which it says nothing: a run that is over sooner needn't
 MOST_TIME = 0.05
 BARS = 60  # of the line of Elo
@@ -383,7 +383,7 @@ class _Loop:
         games = GAMES if opponent in OPPONENTS else 2 * GAMES
         options = {"white_model": str(model), "black_model": opponent, "games": games, "promote": False}
         options |= {"require": [], "sprt": ""}  # a preset's are for promotions
-        options["seed"] = layout.number_of(model.name) or 0  # or models alike would play the same games again
+        options["seed"] = layout.number_of(model.name) or 0  # or similar models would repeat games
         options["output_dir"] = str(layout.MEASURED_MATCHES)  # so that a person may play longer matches of the same two
         given = read_preset(self._config.preset).get("evaluate", {}).get("readouts")
         if given is not None:

@@ -362,13 +362,12 @@ def resolve_champion(path: Path) -> Path:
     return real
 
 
-def home_of(given: Path) -> Path:
+def home_of(given: Path, model: Path) -> Path:
     """The folder of the run's models: where best_model is, which may point elsewhere; of another model its own.
 
-    Raises FileError as resolve_champion does.
+    model: what resolve_champion() found for the path that was given.
     """
-    real = resolve_champion(given)
-    return given.parent if given.name == layout.CHAMPION else real.parent
+    return (given if given.name == layout.CHAMPION else model).parent
 
 
 def check_champion(saved_models: Path, making: Path | None = None) -> None:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from pipeline.progress import Progress
-from pipeline.run.models import NewestNumber, home_of, state_of_next
+from pipeline.run.models import NewestNumber, home_of, resolve_champion, state_of_next
 from pipeline.schedules import RunState
 from pipeline.selfplay.command import SelfplaySummary, check_options, play
 from pipeline.selfplay.config import SelfplayConfig
@@ -42,7 +42,7 @@ class _Round:
 
     def __init__(self, config: SelfplayConfig, settings_at: SettingsAt, played: PlayedGames) -> None:
         self._time_share, self._settings_at, self._played = config.time_share, settings_at, played
-        self._folder = home_of(config.network)
+        self._folder = home_of(config.network, resolve_champion(config.network))
         self._newest = NewestNumber(self._folder)
         self._generation = self._newest()
         self._next_look = time.monotonic() + LOOK_SECONDS

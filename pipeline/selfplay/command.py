@@ -215,7 +215,7 @@ def selfplay(config: SelfplayConfig, progress: Progress = SILENT) -> SelfplaySum
     check_options(config)
     network = resolve_champion(config.network)
     if config.wait:
-        wait_for_games(config, newest_number(home_of(config.network)), progress)
+        wait_for_games(config, newest_number(home_of(config.network, network)), progress)
         return _nothing_to_play(config, network)
     with alone(config):
         return play(config, progress, PlayedGames(config.output_dir, progress))
@@ -253,7 +253,7 @@ def play(
     ended: called again and again; True ends the run, and unfinished games are lost.
     """
     network = resolve_champion(config.network)
-    generation = newest_number(home_of(config.network))
+    generation = newest_number(home_of(config.network, network))
     played.check_lead(config, generation)
     num_games = played.missing(config, generation) if config.top_up else config.games
     if num_games == 0:

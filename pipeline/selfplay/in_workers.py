@@ -167,7 +167,7 @@ class DiskUpdates:
             for model in self.models:  # workers read this machine's disk, without object storage
                 atomic.bring(model / layout.WEIGHTS)
             self._met = others.model_dump(mode="json")
-        generation = newest_number(home_of(self._plan.config.network))
+        generation = newest_number(home_of(self._plan.config.network, path))
         self.update = {"learner": str(path), "generation": generation, "others": self._met}
 
 

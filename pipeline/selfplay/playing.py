@@ -270,4 +270,4 @@ def games_here(plan: Plan, progress: Progress) -> tuple[GameThreads, ModelSource
     source = ModelSource(plan, partial(resolve_champion, network), progress)
     opponents = OpponentSource(plan, progress, OthersReader(plan, progress).of)
     opponents.prepare(source.path)
-    return GameThreads(plan, source, opponents, NewestNumber(home_of(network))), source
+    return GameThreads(plan, source, opponents, NewestNumber(home_of(network, source.path))), source

@@ -100,16 +100,13 @@ def _check(game: TextGame, table: GameTable) -> NDArray[np.float32]:
     ):
         try:
             moves = game.recalled(table.moves[:length, row].tolist(), table.shards[shard].said(index))
-            end = None
             for ply, state in enumerate(replay_one(game, moves)):
-                if ply == length:
-                    end = state
-                elif (seen := int(checks[ply, row])) and checksum(game.observation(state[0])) != seen:
+                seen = int(checks[ply, row]) if ply < length else 0
+                if seen and checksum(game.observation(state[0])) != seen:
                     raise IllegalMove(f"ply {ply}: {DIFFERS}")
-            assert end is not None
-            if not game.is_over(end)[0]:
+            if not game.is_over(state)[0]:
                 raise IllegalMove(f"ply {length}: the game is not over; wanted a finished game")
-            found = final[row] = game.rewards(end)[0]
+            found = final[row] = game.rewards(state)[0]
             its = rewards[:length, row], players[:length, row]
             if any((its[0][its[1] == seat] != found[seat]).any() for seat in range(len(found))):
                 differ[row] = f"its rewards aren't those of the environment, {found.tolist()}"
