@@ -188,7 +188,15 @@ class TextGame(Spoken, SharedRules):
             raise UsageError(f"game text:{size}: players={given}; wanted a number from 1 to {max(PLAYERS)}")
         if options and len(names) > 1:
             raise UsageError(f"game text:{size}: {next(iter(options))}: several environments can't have settings")
-        return cls(names, {key: _value(text) for key, text in options.items()}, show, **lengths, players=players)
+        settings = {key: _value(text) for key, text in options.items()}
+        for name in names:
+            registered(name)  # an unknown one says so by itself
+        try:
+            return cls(names, settings, show, **lengths, players=players)
+        except UsageError as error:
+            if not settings:
+                raise
+            raise UsageError(f"{error}; every environment also has show, {', '.join(LENGTHS)} and players") from error
 
     def _seat(self, number: int, choices: Sequence[int]) -> None:
         """Find how many seats this environment begins with. Raises UsageError if it is none of the choices."""
@@ -387,7 +395,6 @@ class TextGame(Spoken, SharedRules):
         return next((action for action in actions if action != INVALID), INVALID)
 
     def refused(self, states: States) -> BoolArray:
-        """[B] whether the latest move was invalid, as the environment sees it; states after a player's move."""
         return np.array([self._of(state).refused for state in states], np.bool_)
 
     def rewards(self, states: States) -> FloatArray:

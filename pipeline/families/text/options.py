@@ -135,7 +135,7 @@ class TextTrainOptions(Options):
         ge=0,
         lt=1,
         description="PPO: a token's probability, divided by that before training, earns nothing beyond 1 ± this, e.g. "
-        "0.2, so that several epochs do no harm; 0 = plain policy gradient.",
+        "0.2, for several epochs on the same answers; 0 = plain policy gradient.",
     )
     token_denominator: float = Field(
         1.0,

@@ -142,7 +142,7 @@ def test_settings_of_an_environment_stand_in_the_spec() -> None:
         ("text", "no environment; wanted e.g. text:KuhnPoker-v0"),
         ("text:KuhnPoker-v0,show=all", "show=all; wanted one of whole, messages, board, position, newest, grid, round"),
         ("text:KuhnPoker-v0,reply=x", "reply=x; wanted a number"),
-        ("text:KuhnPoker-v0,rounds=3", "creating it raised .*; wanted settings such as max_rounds=3"),
+        ("text:KuhnPoker-v0,rounds=3", "creating it raised .*; wanted settings such as max_rounds=3; every .* show"),
         ("text:KuhnPoker-v0+SimpleTak-v0,board_size=4", "several environments can't have settings"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 
 pytest.importorskip("textarena", reason="text games need the extra text")
 
+from pipeline.families.text.game import INVALID
 from pipeline.games.specs import parse_game
 from pipeline.play.config import PlayConfig
 from pipeline.play.game_in_progress import FairDice, GameInProgress
@@ -59,6 +60,16 @@ def test_taking_back_a_move_shows_the_text_before_it() -> None:
     table.answer("[4]")
     table.answer("undo")
     assert lines[-1].strip() == before.strip() and "player 0" in lines[0]
+
+
+def test_an_invalid_move_of_the_opponent_is_said() -> None:
+    game = parse_game("text:TicTacToe-v0")
+    lines: list[str] = []
+    opponent = Opponent("random", RandomPlayer(game, 1), 1)
+    opponent.choose = lambda line: (INVALID, None)  # type: ignore[method-assign]
+    table = Table(GameInProgress(game, dice=FairDice("a")), opponent, 1, lines.append)
+    table.begin()
+    assert "random moves   (an invalid move)" in lines and "The game is over" in lines[-1]
 
 
 def test_what_a_player_says_cannot_command_the_terminal() -> None:

@@ -23,7 +23,9 @@ END, PAD = "<eos>", "<pad>"
 BYTES = 256
 NUMBERS = 90  # two-digit numbers
 HEAD_WIDTH = 16  # of the tiny model's attention
-CHAT_DATE = "26 Jul 2024"  # Llama 3's chat templates show today's date, but the same game must give the same prompts
+# Some chat templates show today's date, but the same game must give the same prompts.
+CHAT_DATE = "26 Jul 2024"
+NO_CLOCK = f"{{%- macro strftime_now(format) -%}}{CHAT_DATE}{{%- endmacro -%}}"
 MARK = "ANSWER"
 
 
@@ -104,6 +106,8 @@ class Tokenizer:
             raise MuGoError(f"the base model's chat template failed ({type(error).__name__}: {error})") from error
 
     def _render(self, messages: list[dict[str, str]], **options: Any) -> str:
+        template = self._tokenizer.chat_template
+        options |= {"chat_template": NO_CLOCK + template} if isinstance(template, str) else {}
         return str(self._tokenizer.apply_chat_template(messages, tokenize=False, date_string=CHAT_DATE, **options))
 
     def _end_of_chat(self) -> int | None:

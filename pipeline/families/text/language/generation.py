@@ -27,8 +27,9 @@ from pipeline.families.text.language.base_model import Base, Tokenizer
 from pipeline.families.text.language.prompts import READINGS, template_named
 
 NONE = -1  # no token
-MOST_KEPT = 1 << 24  # characters and tokens of the prompts that a generator remembers: some 300 MB
+MOST_KEPT = 1 << 22  # characters and tokens of the prompts that a generator remembers: some 75 MB
 MOST_PROMPTS = 128  # different prompts in a batch
+MOST_TOKENS = 1 << 18  # of a batch's prompts and answers: 30 GB of cache in a model of 2 B parameters
 VALUE_WEIGHT, VALUE_BIAS = "value_head.weight", "value_head.bias"
 
 
@@ -122,7 +123,11 @@ class TorchGenerator(TextGenerator):
         for start in range(0, len(different), MOST_PROMPTS):
             some = different[start : start + MOST_PROMPTS]
             rows = np.flatnonzero((numbers >= start) & (numbers < start + MOST_PROMPTS))
-            tokens[rows], values[rows] = self._answer(some, numbers[rows] - start, rows, asked)
+            together = max(1, MOST_TOKENS // (max(map(len, some)) + asked.most))
+            for part in np.array_split(rows, -(-len(rows) // together)):
+                own, which = np.unique(numbers[part], return_inverse=True)
+                prompts = [different[number] for number in own.tolist()]
+                tokens[part], values[part] = self._answer(prompts, which, part, asked)
         texts = [self.tokenizer.decode(row[row != NONE].tolist()) for row in tokens]
         return Answers(tokens, values, texts)
 

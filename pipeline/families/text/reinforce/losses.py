@@ -5,6 +5,8 @@ B batch, L tokens of prompt and answer. a is an answer's advantage; sums are ove
     policy  mean over B of −Σ a·log π(token)                                  (Williams 1992; Sutton et al. 2000)
             with ε > 0 of −Σ min(r·a, clip(r, 1 − ε, 1 + ε)·a), r = π / π of the model that training started from
                                                                               (Schulman et al. 2017, arXiv 1707.06347)
+            where a < 0, at least 3 a: one token that became likelier would else outweigh the batch
+                                                                              (Ye et al. 2020, arXiv 1912.09729)
     kl      mean of Σ KL(π || base) in nats, exact over the whole vocabulary
     entropy mean of Σ H(π)
     value   mean of (value − target)² / 2, for the critic of A2C
@@ -33,6 +35,9 @@ from pipeline.families.text.reinforce.columns import INVALID_MOVE, WELL_FORMED
 from pipeline.methods.method import Objective, Weights
 from pipeline.methods.options import ValueLossOptions
 from pipeline.options import Options, taken
+
+MOST_RATIO = 3.0  # with which a token of a negative advantage counts
+MOST_LOG_RATIO = 20.0  # far beyond it, but finite as a ratio
 
 
 class Batch(NamedTuple):
@@ -92,10 +97,12 @@ class ReinforceObjective(Objective):
         advantage, clip = batch.advantage[:, None], self._config.ratio_clip
         if not clip:
             return outputs.logprob * advantage, torch.zeros_like(outputs.logprob)
-        ratio = (outputs.logprob - outputs.start_logprob.detach()).exp()
+        ratio = (outputs.logprob - outputs.start_logprob.detach()).clamp(max=MOST_LOG_RATIO).exp()
         free, bounded = ratio * advantage, ratio.clamp(1 - clip, 1 + clip) * advantage
+        gain = torch.min(free, bounded)
+        gain = torch.where(advantage < 0, torch.max(gain, MOST_RATIO * advantage), gain)
         is_answer = batch.inputs[:, 1]
-        return torch.min(free, bounded) * is_answer, (bounded < free) * is_answer
+        return gain * is_answer, (gain != free) * is_answer
 
     def accuracies(self, outputs: TokenOutputs, batch: Batch) -> dict[str, Tensor]:
         num_tokens = batch.inputs[:, 1].sum()

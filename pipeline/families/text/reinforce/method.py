@@ -109,8 +109,8 @@ class Reinforce(Method):
         ),
         learning_chart(
             "Policy loss",
-            "Mean of −advantage · log probability of an answer. It isn't an error: around 0 where advantages are "
-            "normalised.",
+            "Mean of −advantage · log probability of an answer, with --ratio-clip of −advantage · ratio. It isn't an "
+            "error, and needn't fall.",
             "policy",
         ),
         learning_chart("Entropy", "Of an answer, all tokens together: near 0 the model always answers the same.",

@@ -135,6 +135,12 @@ def test_greedy_answers_are_those_of_transformers(folders: dict[str, Path], kind
         assert tokens[tokens != NONE].tolist() == found[0, len(prompt) :].tolist()
 
 
+def test_a_template_that_shows_the_day_shows_always_the_same(folders: dict[str, Path]) -> None:
+    tokenizer = load_base(folders["qwen3"]).tokenizer
+    tokenizer._tokenizer.chat_template = "{{ strftime_now('%d %B %Y') }}: {{ messages[0]['content'] }}"
+    assert tokenizer.chat("hello") == "26 Jul 2024: hello"
+
+
 def test_an_answer_stops_at_the_first_of_several_ends(folders: dict[str, Path]) -> None:
     base = load_base(folders["llama"])
     one = speaker(base, new_adapter(base.model, shape_of(base), 1))

@@ -102,6 +102,22 @@ def test_equal_beginnings_of_answers_are_processed_once(folder: Path) -> None:
         assert (alone.tokens[0] == said.tokens[row]).all()
 
 
+def test_a_batch_holds_no_more_tokens_than_there_is_room_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also of answers to one prompt, which soon differ."""
+    shared = SharedBase(load_base(folder), shape_of(folder).targets)
+    one = speaker(shared, folder, adapter(folder, 1))
+    prompts = [one.prompt_tokens(text, 64) for text in ("a", "a longer b")] * 20
+    asked = Questions(prompts, np.arange(40).astype(np.uint64), np.zeros(40, int), 1.0, 6)
+    whole = one.answer(asked)
+    sizes: list[int] = []
+    shared.base.model.register_forward_pre_hook(
+        lambda module, given, named: sizes.append(len(named["input_ids"])), with_kwargs=True
+    )
+    monkeypatch.setattr(generation, "MOST_TOKENS", 7 * (max(map(len, prompts)) + 6) + 1)
+    parts = one.answer(asked)
+    assert parts.texts == whole.texts and (parts.tokens == whole.tokens).all() and max(sizes) <= 7
+
+
 def test_likeliest_answers_are_those_of_the_merged_model(folder: Path) -> None:
     """Temperature 0, against plain decoding without cache, padding or hooks."""
     weights = adapter(folder, 3)

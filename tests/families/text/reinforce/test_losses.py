@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,18 @@ def test_clipped_ratios_equal_those_by_hand() -> None:
     p, q = more / 2, less / 2  # d r / d logits = r·(one-hot − π), of the tokens that aren't clipped
     by_hand = -(-2 * more * np.array([q, -q]) + (2 + 1) * less * np.array([-p, p])) / 5
     assert logits.grad is not None and logits.grad.numpy() == pytest.approx(by_hand, abs=1e-6)
+
+
+def test_a_token_that_became_likelier_does_not_outweigh_the_batch() -> None:
+    """Probability 0.01 before, 0.9 now: r = 90, of which a negative advantage counts 3, without a gradient."""
+    logits, start = torch.tensor([math.log(9), 0.0], requires_grad=True), torch.tensor([-math.log(99), 0.0])
+    clipping = objective(ratio_clip=0.2)
+    said, batch = toy(logits, TWO, [[0], [0]], start), batch_of([-1.0, -1e-30], [1, 1])
+    terms = clipping.losses(said, batch)
+    assert terms["policy"].item() == pytest.approx(3 / 2)
+    terms["policy"].backward()
+    assert logits.grad is not None and logits.grad.abs().max() < 1e-6
+    assert clipping.accuracies(said, batch)["clipped_share"].item() == 1
 
 
 def test_before_the_first_step_clipping_changes_no_gradient() -> None:
