@@ -110,7 +110,7 @@ def model_chooses(path: Path, plies: int) -> Choose:
     player = ExpectimaxPlayer(network.game, 1, network, SearchOptions(), plies)
 
     def choose(states: States, found: Successors) -> NDArray[np.int64]:
-        again, scores = player.scores(states)
+        again, scores, _ = player.scores(states)
         return best_of(again.offsets, scores) - again.offsets[:-1]
 
     return choose

@@ -26,7 +26,7 @@ from pipeline.run.chunks import ORIGIN, Chunk, read_chunk, read_header
 from pipeline.run.order import COUNTED
 
 EXAMPLES_SHOWN = 3
-MOST_NUMBERS = 16  # per example; the average of a larger column means nothing
+MOST = 16  # numbers of a column per example; averages of a larger one mean nothing
 
 
 def without_counts(window: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,14 +69,20 @@ def show_chunk(path: Path) -> Iterator[str]:
 
 
 def _numbers(columns: dict[str, NDArray[Any]]) -> Iterator[str]:
-    """Means of the small columns without NaN, then the scalar columns of some examples."""
-    small = {name: column for name, column in columns.items() if column[0].size <= MOST_NUMBERS}
-    shown = {name: column for name, column in small.items() if not np.isnan(column).any()}
-    yield described({name: f"{column.mean():.4g} on average" for name, column in shown.items() if name not in ORIGIN})
-    names = tuple(sorted((name for name in shown if shown[name].ndim == 1), key=lambda name: name not in ORIGIN))
+    """Means of the small columns, entry by entry, then some examples. Leaves out entries that are always NaN."""
+    flat = {name: column.reshape(len(column), -1) for name, column in columns.items() if column[0].size <= MOST}
+    known = {name: column[:, ~np.isnan(column).all(axis=0)] for name, column in flat.items()}
+    shown = {name: column for name, column in known.items() if column.shape[1]}
+
+    def text(numbers: NDArray[np.floating]) -> str:
+        return " ".join(f"{number:.4g}" for number in numbers.tolist())
+
+    means = {name: np.nanmean(column, axis=0) for name, column in shown.items() if name not in ORIGIN}
+    yield described({name: f"{text(mean)} on average" for name, mean in means.items()})
+    names = tuple(sorted(shown, key=lambda name: name not in ORIGIN))
     chosen = np.linspace(0, len(shown["ply"]) - 1, EXAMPLES_SHOWN).astype(int)
     yield ""
-    yield table([tuple(f"{shown[name][index]:.4g}" for name in names) for index in chosen], names)
+    yield table([tuple(text(shown[name][index]) for name in names) for index in chosen], names)
 
 
 def num_games(columns: dict[str, NDArray[Any]]) -> int:

@@ -355,10 +355,14 @@ class _Collector:
             stages.append("watch")
         return loop, tuple(stages), is_guess
 
-    def is_finished(self) -> bool:
+    def loops_time(self, name: str) -> datetime | None:
+        """When the newest loop `began` or `ended`; None if that isn't known."""
         path = self.run.folder / layout.LOOP_FILE
         kept = self.readable(atomic.read_json, path, "the loop's time") if path.exists() else None
-        ended = parse_time((kept or {}).get("ended"))
+        return parse_time((kept or {}).get(name))
+
+    def is_finished(self) -> bool:
+        ended = self.loops_time("ended")
         return ended is not None and (self.newest_shard is None or self.newest_shard <= ended + timedelta(seconds=1))
 
     def warn(self, loop: str, stage: str, trainings: Sequence[Training], disk: Disk) -> None:
@@ -370,9 +374,12 @@ class _Collector:
             for earlier, later in pairwise(sorted(self.files.shards, key=lambda shard: shard.time))
             if later.generation <= earlier.generation + 1  # generations in between were not scanned
         ]
-        if loop == RUNNING and self.newest_shard and self.age() > max(QUIET_SECONDS, 3 * max(breaks, default=0.0)):
-            quiet = long_duration(self.age())
-            warn(f"no new games for {quiet}, though the loop is running (stage: {stage}); see its log")
+        if loop == RUNNING and self.newest_shard:
+            since = max(self.newest_shard, self.loops_time("began") or self.newest_shard)
+            quiet = (self.now - since).total_seconds()
+            if quiet > max(QUIET_SECONDS, 3 * max(breaks, default=0.0)):
+                told = f"no new games for {long_duration(quiet)}, though the loop is running (stage: {stage})"
+                warn(f"{told}; see its log")
         if self.ahead:
             furthest = (self.ahead[-1].time - self.now).total_seconds()
             warn(

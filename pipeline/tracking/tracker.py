@@ -6,6 +6,7 @@ the names with units and viewpoints. A *track* is a series of points that grows 
 
     track             x                                  prefix
     train             train/step: over all trainings     train
+    train/MODEL       the same, of a branch              train
     selfplay/WORKER   selfplay/games: of the worker      selfplay
     evaluate, watch   evaluate/step: of the model        evaluate
 

@@ -50,6 +50,7 @@ from pipeline.run.models import (
     check_champion,
     has_model,
     newest_model,
+    newest_models,
     next_model_path,
     read_model,
     read_optimizer,
@@ -284,10 +285,21 @@ class _Training:
         self._prepare(checkpoint)
         options = self._config if self._writes else None
         beside = self._config.directory
-        # A branch beside the run leaves its points; one that goes on from an older model replaces those after that one.
-        first_new = self._total_steps + 1 if self._config.new_model is None else None
-        with Tracker(options, beside, place_of("train"), "train/step", self._progress, first_new) as self._tracker:
+        track, first_new = "train", self._total_steps + 1
+        if self._is_branch:
+            track += f"/{new_model.name}"
+        with Tracker(options, beside, place_of(track), "train/step", self._progress, first_new) as self._tracker:
             return self._train(new_model)
+
+    @property
+    def _is_branch(self) -> bool:
+        """Whether the new model was named, and either stands elsewhere or doesn't go on from the run's newest one."""
+        if (named := self._config.new_model) is None:
+            return False
+        models = layout.Run.of_games(self._config.directory).models
+        newest = next(newest_models(models), None)
+        goes_on = newest is not None and os.path.realpath(newest) == os.path.realpath(self._model.path)
+        return not goes_on or os.path.realpath(named.parent) != os.path.realpath(models)
 
     def _train(self, new_model: Path) -> TrainSummary:
         self._started = time.perf_counter()

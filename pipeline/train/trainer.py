@@ -136,7 +136,8 @@ class Trainer:
         self._each: Callable[..., Iterable[Any]] = map
         if len(self._replicas) > 1:
             self._each = ThreadPoolExecutor(len(self._replicas), "replica").map
-        fast = self._device.type == "cuda" or has_fast_bfloat16()
+        on_cpu = self._device.type == "cpu"  # GPUs made before 2020 only emulate it
+        fast = has_fast_bfloat16() if on_cpu else torch.cuda.is_bf16_supported(including_emulation=False)
         self._bfloat16 = config.precision == "bfloat16" or (config.precision == "auto" and fast)
         named = self._network.named_parameters()
         self._parameters = {name: parameter for name, parameter in named if parameter.requires_grad}

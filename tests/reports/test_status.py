@@ -407,6 +407,17 @@ def test_breaks_between_generations_are_usual_however_many_shards_these_have(
 
 
 @sees_locks
+def test_the_time_before_the_loop_began_is_no_break_of_its_games(run: Path) -> None:
+    shard_at(run, NOW - timedelta(minutes=1))
+    began = NOW + timedelta(hours=10)
+    (run / layout.LOOP_FILE).write_text(json.dumps({"began": f"{began:%FT%T}+00:00"}))
+    with open(run / "data/.loop.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert not look(run, began + timedelta(seconds=30)).warnings
+        assert "no new games for 2.0 h" in look(run, began + timedelta(hours=2)).warnings[0]
+
+
+@sees_locks
 def test_generations_that_were_not_looked_at_are_no_break(run: Path) -> None:
     (run / "data/selfplay/000000-m").rename(run / "data/selfplay/000007-m")
     shard_at(run, NOW - timedelta(days=8))

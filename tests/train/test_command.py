@@ -4,6 +4,7 @@ import dataclasses
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -308,7 +309,7 @@ def test_a_network_grows_on_the_way(folder: Path) -> None:
     write_set(Path("data/training_data"), GAME, [40], holdout=20, number=2, seed=2)
     second = train(config(epochs=1, network_size="b2c16"))
     small = train(config(epochs=1, original_model=first.model, new_model=Path("b/000002-x")))
-    write_set(Path("data/training_data"), GAME, [40], number=3, seed=3)
+    write_set(Path("data/training_data"), GAME, [40], number=5, seed=5)
     third = train(config(epochs=1, network_size="b2c16"))
     assert [one.model.name for one in (first, second, third)] == [
         "000001-b1c8", "000002-b2c16", "000003-b2c16"
@@ -682,7 +683,7 @@ class TestSamplesPerPosition:
         second = train(config(max_samples_per_position=2.0))
         # 40 examples in batches of 14, 13, 13: 192 + 40 + 14 = 246 of 260, and 13 more are one less than 260
         assert (second.total_samples, second.steps, second.steps_cut) == (259, 5, 4)
-        write_set(Path("data/training_data"), GAME, [40], number=3, seed=3)
+        write_set(Path("data/training_data"), GAME, [40], number=5, seed=5)
         say_positions(131)
         with pytest.raises(NotYet, match="131 positions: 6 more are missing") as caught:
             train(config(max_samples_per_position=2.0))
@@ -853,11 +854,23 @@ class TestAverage:
         assert state["averaged_steps"].tolist() == [30]
 
 
-def test_a_branch_leaves_the_points_of_later_models(folder: Path) -> None:
+def test_a_branch_has_a_track_of_its_own(folder: Path) -> None:
+    """It leaves the points of later models, and after a kill makes its own again."""
     first = train(config(epochs=1))
     write_set(Path("data/training_data"), GAME, [40], number=2, seed=2)
     train(config(epochs=1))
     before = lines("train/loss/total")
-    train(config(epochs=1, original_model=first.original_model, new_model=Path("b/000001-x")))
-    after = lines("train/loss/total")
-    assert after[: len(before)] == before and len(after) > len(before)
+    branch = config(epochs=1, original_model=first.original_model, new_model=Path("b/000001-x"))
+    train(branch)
+    own = Path("data/logs/train/000001-x/points.jsonl")
+    points = own.read_text().splitlines()
+    assert lines("train/loss/total") == before and points
+    shutil.rmtree("b/000001-x")
+    train(branch)
+    assert len(own.read_text().splitlines()) == len(points)
+    write_set(Path("data/training_data"), GAME, [40], number=4, seed=4)
+    train(config(epochs=1, new_model=Path("b/000002-y")))  # goes on from the branch
+    assert lines("train/loss/total") == before and Path("data/logs/train/000002-y/points.jsonl").exists()
+    write_set(Path("data/training_data"), GAME, [40], number=5, seed=5)
+    named = train(config(epochs=1, new_model=Path("saved_models/000003-named")))  # goes on from the newest
+    assert named.model.name == "000003-named" and len(lines("train/loss/total")) > len(before)

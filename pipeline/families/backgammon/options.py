@@ -18,10 +18,14 @@ class TdPlayerOptions(Options):
         ge=0,
         description="Sample moves with probability proportional to exp(value / temperature); 0 = play the best one.",
     )
-    static_weight: float = Field(0.0, ge=0, description="1 ply: weight of the network's own value in a move's score.")
-    replies_weight: float = Field(1.0, ge=0, description="1 ply: weight of the replies' mean value in a move's score.")
+    static_weight: float = Field(
+        0.0, ge=0, description="Matches at 1 ply: weight of the network's own value in a move's score."
+    )
+    replies_weight: float = Field(
+        1.0, ge=0, description="Matches at 1 ply: weight of the replies' mean value in a move's score."
+    )
     replies_counted: int = Field(
-        1, ge=1, description="1 ply: number of best replies to each throw in that mean; 1 = expectimax."
+        1, ge=1, description="Matches at 1 ply: number of best replies to each throw in that mean; 1 = expectimax."
     )
 
 

@@ -224,8 +224,9 @@ def time_spent(
             header = found.match.header
             times_of = time, parse_time(header.created) or time
             decided[header.challenger] = min(times_of, decided.get(header.challenger, times_of))
-    created = [(one, time) for one in models if (time := parse_time(one.created))]
-    spent = {}
+    # A branch's models may be newer than those with higher numbers.
+    created = sorted(((one, time) for one in models if (time := parse_time(one.created))), key=lambda one: one[1])
+    spent: dict[int, dict[str, float]] = {}
     for (model, begin), (after, end) in zip(created, [*created[1:], (None, None)], strict=False):
         shards = times[bisect_right(times, begin) : None if end is None else bisect_right(times, end)]
         match_end, match_begin = decided.get(model.name, (None, None)) if model.number else (None, None)
@@ -240,7 +241,7 @@ def time_spent(
         behind = _pauses([played_to, trains_from])
         before = _pauses([begin, min(max(match_begin or begin, begin), played_from)])  # a match may take hours
         gathered = max((trains_from - played_to).total_seconds() - behind, 0.0)
-        spent[model.number] = {
+        stages = {
             "evaluate": (played_from - begin).total_seconds() - before,
             "selfplay": max((played_to - played_from).total_seconds() - in_play, 0.0),
             "gather": 0.0 if seconds is None else gathered,
@@ -248,7 +249,9 @@ def time_spent(
             "other": gathered if seconds is None else 0.0,
             "pause": before + in_play + behind,
         }
-    return spent
+        others = spent.get(model.number, {})
+        spent[model.number] = {name: seconds + others.get(name, 0.0) for name, seconds in stages.items()}
+    return dict(sorted(spent.items()))
 
 
 def _pauses(times: Sequence[datetime]) -> float:

@@ -86,6 +86,9 @@ def test_undo_a_checker_then_a_turn_and_what_is_refused() -> None:
         table.undo(start["ply"])
     table.resign(start["ply"])
     assert table.view()["result"] == "White resigned: Black wins" and table.view()["seed"]
+    table.undo(start["ply"])
+    assert not table.view()["over"] and table.view()["seed"], "it is known now"
+    table.resign(start["ply"])
     for game, opponent in (("chess", "random"), ("hypergammon", "gnubg-0ply")):
         with pytest.raises(Refused, match="wanted"):
             GammonTable(game, opponent, 0)

@@ -212,9 +212,7 @@ async function start() {
     change(() => act("move", { move: $("turn").value }), () => { $("turn").value = ""; return reply(); });
   });
   document.addEventListener("keydown", pressed);
-  const found = await gameInAddress("/api/gammon");
-  if (!found) return begin();
-  await attempt(async () => found, reply);
+  await continued("/api/gammon", begin);
 }
 
 start();

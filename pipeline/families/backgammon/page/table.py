@@ -81,6 +81,7 @@ class GammonTable(BaseTable):
         self._steps: list[notation.Step] = []  # of the incomplete turn
         self._stepper: tuple[int, Stepper] | None = None  # with its ply
         self._last = ""  # the last turn, in words
+        self._shown = False  # whether the seed of the dice is known: a resignation can be taken back
         if self._model is not None:
             self.view()  # compiles what the board needs, before the model's loading compiles much more
             self._model.prepare()
@@ -149,6 +150,7 @@ class GammonTable(BaseTable):
         with self._lock:
             state, turn = self._played.positions[-1].state, self.to_move
             viewer = self.human if self.human is not None else turn if turn in (0, 1) else 0
+            self._shown |= self.over
             mine = not self.over and (self.human is None or turn == self.human)
             board = notation.view(state, viewer)
             theirs = [int(state[OFF + 1 - viewer]), int(state[BAR + 1 - viewer])]
@@ -184,7 +186,7 @@ class GammonTable(BaseTable):
                 "over": self.over,
                 "result": self._result(),
                 "commitment": self._dice.commitment,
-                "seed": self._dice.seed if self.over else None,
+                "seed": self._dice.seed if self._shown else None,
             }
 
     # The game

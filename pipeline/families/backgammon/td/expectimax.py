@@ -141,7 +141,8 @@ def _means_of_best(offsets: NDArray[np.int64], values: FloatArray, most: int) ->
 class ExpectimaxPlayer(BoardsPlayer):
     """Plays the turn with the highest score, or samples one with probability ∝ exp(score / temperature).
 
-    Its decisions' values are the expected points of the turn played.
+    Its decisions' values are the expected points of the turn played; with mixed scores they come from the
+    replies alone.
     """
 
     def __init__(
@@ -165,19 +166,22 @@ class ExpectimaxPlayer(BoardsPlayer):
         if not rows.size:
             return Decisions.none()
         self._wanted[rows] = False
-        found, scores = self.scores(self._boards.states[rows])
+        found, scores, values = self.scores(self._boards.states[rows])
         if self._config.temperature:
             points = uniforms(self._keys[rows], self._boards.plies(rows))
             chosen = sample_of(found.offsets, scores, self._config.temperature, points)
         else:
             chosen = best_of(found.offsets, scores)
-        return Decisions(rows, (chosen - found.offsets[:-1]).astype(np.int32), scores[chosen])
+        return Decisions(rows, (chosen - found.offsets[:-1]).astype(np.int32), values[chosen])
 
-    def scores(self, states: States) -> tuple[Successors, FloatArray]:
-        """The turns from states [n, S], and the mover's score [N] of each; -inf for those that were filtered out."""
+    def scores(self, states: States) -> tuple[Successors, FloatArray, FloatArray]:
+        """The turns from states [n, S], and the mover's score and value [N] of each; -inf for those filtered out.
+
+        They differ only if scores are mixed. Then a value comes from the replies alone, in points.
+        """
         config, network = self._config, self._search.network
         found, chances = self._search.turns(states)
-        scores = network.values(chances)
+        scores = values = network.values(chances)
         for plies in range(1, self._plies + 1):
             kept = np.flatnonzero(passing(found.offsets, scores, self._filters[plies - 1]))
             closer = np.full(len(scores), -np.inf, np.float32)
@@ -185,10 +189,12 @@ class ExpectimaxPlayer(BoardsPlayer):
                 replies = self._search.replies(found.states[kept], config.replies_counted)
                 own = network.values(chances[kept])
                 closer[kept] = config.static_weight * own - config.replies_weight * replies
+                values = closer.copy()
+                values[kept] = -replies
             else:
                 closer[kept] = -network.values(self._search.expected(found.states[kept], plies))
             scores = closer
-        return found, scores
+        return found, scores, values
 
     @property
     def _is_mixed(self) -> bool:

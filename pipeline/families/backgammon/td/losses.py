@@ -6,9 +6,9 @@ player who is about to throw. Terms:
     total     mean over the batch of sample_weight · Σ_o (output - target)². With value_plies 1 a target can lie
               slightly outside [0, 1]
 
-Metrics beside it, means over the batch, in points:
+Metrics beside it, in points, means over the batch weighted by sample_weight:
 
-    td_error         |value - target's value|; prioritised replay's priority
+    target_error     |value - target's value|; prioritised replay's priority
     value_mse        its square, in points²
     predicted_value  value
     target_value     target's value
@@ -58,7 +58,7 @@ class AfterstateObjective(Objective):
     """See the module docstring."""
 
     terms = ("total",)
-    metrics = ("total", "td_error", "value_mse", "predicted_value", "target_value")
+    metrics = ("total", "target_error", "value_mse", "predicted_value", "target_value")
 
     def __init__(self, num_inputs: int, max_result: float, outputs: int) -> None:
         self._num_inputs, self._outputs = num_inputs, outputs
@@ -91,8 +91,9 @@ class AfterstateObjective(Objective):
     def accuracies(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         values, weight = self._values(outputs), batch.sample_weight
         error = values - batch.value
-        rows = {"td_error": error.abs(), "value_mse": error.square(), "predicted_value": values}
-        return {name: (one * weight).mean() for name, one in {**rows, "target_value": batch.value}.items()}
+        rows = {"target_error": error.abs(), "value_mse": error.square(), "predicted_value": values}
+        rows["target_value"] = batch.value
+        return {name: (one * weight).sum() / weight.sum() for name, one in rows.items()}
 
     def counting_rows(self, batch: Batch) -> dict[str, Tensor]:
         return dict.fromkeys(self.metrics, torch.ones_like(batch.value))

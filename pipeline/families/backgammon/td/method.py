@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from pipeline.families.backgammon.td.losses import Batch
 
 OUTPUTS = {"scalar": ONE, "points": FIVE}  # by value head
+CHANCES = "wins", "wins gammon", "wins backgammon", "loses gammon", "loses backgammon"  # of the player to move
 
 
 class TemporalDifference(Method):
@@ -53,16 +54,16 @@ class TemporalDifference(Method):
 
     name = "td"
     options = (LambdaOptions, DiscountOptions, TdPlayerOptions, TdSelfplayOptions, TdGatherOptions)
-    shown_terms = ("td_error",)
+    shown_terms = ("target_error",)
     tabled = MappingProxyType(
-        {"total": Measure(heading="loss"), "td_error": Measure(heading="TD error, points", is_error=True)}
+        {"total": Measure(heading="loss"), "target_error": Measure(heading="error, points", is_error=True)}
     )
     charts = (
         learning_chart(
-            "TD error",
+            "Distance from targets",
             "Mean distance of a position's value from its target, in points. In training targets are those of "
-            "--td-lambda, on held-out games results: the luck of the dice keeps them apart.",
-            "td_error",
+            "--td-lambda, on held-out games results, without the luck of the dice if selfplay had --value-plies 1.",
+            "target_error",
             unit="points",
         ),
         learning_chart("Loss", "Mean squared error of the network's outputs, summed over them.", "total"),
@@ -135,6 +136,14 @@ class TemporalDifference(Method):
 
     def recorded(self, game: FeatureGame) -> ColumnTypes:
         return recorded_columns()
+
+    def facts(
+        self, game: FeatureGame, state: NDArray[np.int16], record: GameRecord, ply: int
+    ) -> dict[str, str | float]:
+        chances = record.own["chances"][ply]
+        if np.isnan(chances).any():  # a single output, which says no more than the value
+            return {}
+        return {name: f"{chance:.3g}" for name, chance in zip(CHANCES, chances.tolist(), strict=True)}
 
     def tracked(self, game: FeatureGame, records: Iterable[GameRecord]) -> dict[str, dict[str, float]]:
         return tracked(game, records)

@@ -1,9 +1,9 @@
 """Statistics of td's newest self-play games: how far values change and are off, and what games brought.
 
-In turn t the records have L_t at the throw and C_t after the move (actor.py), values of the mover in points. The
+In turn t the records have C_t after the move (actor.py), the mover's value in points, in the last turn the result. The
 position before turn t was worth -C_{t-1} to its mover; that of turn 0 has no value. So the *TD error* of turn t ≥ 1 is
-L_t + C_{t-1}; in the last turn L_t is the result. With value_plies 0 this is what TD(0) corrects, apart from γ and
-rewards. The *value error* compares C_t with the result seen by the mover, of all turns but the last.
+C_t + C_{t-1}. With value_plies 0 this is what TD(0) corrects, apart from γ and rewards. The *value error* compares C_t
+with the result seen by the mover, of all turns but the last.
 
 Calibration: values in BINS equal parts of -M to M. In each, a calibrated network's mean result is its mean value.
 
@@ -36,7 +36,7 @@ STRUCTURES = "closeout", "prime"  # in the order of FeatureGame.structures
 _POINTS = "In points, from records of self-play."
 MEASURES = {
     "td_error": Measure(heading="TD error of self-play", about=f"Mean change of values from turn to turn. {_POINTS}"),
-    "value_error": Measure(heading="Error of predictions", about=f"Mean distance of values and results. {_POINTS}"),
+    "value_error": Measure(heading="Value error of self-play", about=f"Mean distance of values and results. {_POINTS}"),
     "calibration_error": Measure(
         heading="Calibration",
         about=f"Mean distance of value and mean result in {BINS} equal parts of all values. {_POINTS}",
@@ -72,9 +72,9 @@ def _values(most: float, games: Sequence[GameRecord]) -> dict[str, float]:
     values: list[NDArray[np.floating]] = [np.zeros(0)]
     results: list[NDArray[np.floating]] = [np.zeros(0)]
     for one in games:
-        at_throw, after = one.root_values[0::2].astype(np.float64), one.root_values[1::2].astype(np.float64)
+        after = one.root_values[1::2].astype(np.float64)
         signs = 1 - 2 * (np.arange(len(after)) % 2)  # turns alternate
-        errors.append(np.abs(at_throw[1:] + after[:-1]))
+        errors.append(np.abs(after[1:] + after[:-1]))
         values.append(after[:-1])
         results.append((signs * one.result_first_player)[:-1])
     error, value, result = map(np.concatenate, (errors, values, results))
@@ -86,7 +86,8 @@ def _values(most: float, games: Sequence[GameRecord]) -> dict[str, float]:
     means = [np.bincount(part, of, BINS) / np.maximum(counts, 1) for of in (value, result)]
     facts["calibration_error"] = float((counts * np.abs(means[0] - means[1])).sum() / counts.sum())
     for number in np.flatnonzero(counts).tolist():
-        facts |= {f"value_{number + 1}": float(means[0][number]), f"result_{number + 1}": float(means[1][number])}
+        part_name = f"{number + 1}_of_{BINS}"
+        facts |= {f"value_{part_name}": float(means[0][number]), f"result_{part_name}": float(means[1][number])}
     return facts
 
 

@@ -76,9 +76,11 @@ def test_mixed_scores_equal_brute_force(weights: tuple[float, float, int]) -> No
     states = random_positions(BACKGAMMON, 20, 3)[0]
     counts = np.diff(BACKGAMMON.successors(states).offsets)
     states = states[(counts > 1) & (counts < 6)][:4]
-    found, scores = player.scores(states)
+    found, scores, values = player.scores(states)
     wanted = [twin.mixed(BACKGAMMON, one, lambda x: judge(net, x), *weights) for one in found.states]
     assert scores == pytest.approx(wanted, abs=1e-5)
+    replies = [twin.mixed(BACKGAMMON, one, lambda x: judge(net, x), 0.0, 1.0, counted) for one in found.states]
+    assert values == pytest.approx(replies, abs=1e-5)
 
 
 def test_filters() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,13 +71,14 @@ def test_what_the_commands_leave_behind(run: Path) -> None:
 def test_what_is_shown_is_what_was_measured(run: Path) -> None:
     """No zeros and no dashes for what the method doesn't have, and its own terms everywhere."""
     for text in ("\n".join(show(Path())), console_text(screen(status(StatusConfig())))):
-        assert "TD error, points" in text and "policy" not in text and "value loss" not in text
+        assert "error, points" in text and "policy" not in text and "value loss" not in text
     newest = status(StatusConfig()).trainings[-1].measures
-    assert newest.keys() == {"total", "td_error"}
+    assert newest.keys() == {"total", "target_error"}
     assert all(one.training is not None and one.holdout is not None for one in newest.values())
     report(ReportConfig(output=Path("report.html")))
     page = Path("report.html").read_text(encoding="utf-8")
-    for title in ("TD error", "TD error of self-play", "Calibration", "Gammons", "Single games", "Game length"):
+    titles = "Distance from targets", "TD error of self-play", "Calibration", "Gammons", "Single games", "Game length"
+    for title in titles:
         assert f"<h3>{title}</h3>" in page
     assert "<h3>Policy" not in page and "search" not in page.partition('id="replay"')[0].lower()
     lines = Path("data/logs/selfplay/w00/points.jsonl").read_text().splitlines()
@@ -88,10 +90,20 @@ def test_what_is_shown_is_what_was_measured(run: Path) -> None:
     assert "selfplay/resign_threshold" not in tracked
     points = [json.loads(line) for line in Path("data/logs/train/points.jsonl").read_text().splitlines()]
     names = {name for point in points for name in point}
-    assert {"train/td_error", "train/td_error_holdout", "train/predicted_value", "train/gradient_norm"} <= names
+    assert {"train/target_error", "train/target_error_holdout", "train/predicted_value", "train/gradient_norm"} <= names
     weights = [point for point in points if "train/weights/hidden" in point]
     assert len(weights) == 2 and sum(weights[0]["train/weights/hidden"]["counts"]) == 16 * 219 + 16
     assert sum(weights[0]["train/gradients/output"]["counts"]) == 5 * 16 + 5
+
+
+def test_chances_and_targets_are_shown_by_name_or_entry(run: Path) -> None:
+    shard = next(newest_shards(Path("data/selfplay")))
+    game = "\n".join(show(shard.path, 0))
+    assert re.search(r"wins 0\.\d+", game) and "loses backgammon 0" in game and "nan" not in game
+    chunks = newest_complete_set(Path("data/training_data"))
+    assert chunks is not None
+    text = "\n".join(show(chunks.chunks[0]))
+    assert re.search(r"target +(\S+ ){5}on average", text) and "nan" not in text
 
 
 def test_all_games_of_a_generation_are_trained_on(run: Path, tmp_path: Path) -> None:

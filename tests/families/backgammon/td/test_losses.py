@@ -75,7 +75,7 @@ def test_terms_are_means_and_sample_weights_count() -> None:
     assert float(objective.losses(outputs, batch)["total"].detach()) == pytest.approx((rows * weight).mean(), rel=1e-5)
     wrong = np.array([twin.equity(row, 3.0) for row in chances.tolist()]) - value
     found = float(objective.accuracies(outputs, batch)["value_mse"].detach())
-    assert found == pytest.approx((wrong**2 * weight).mean(), rel=1e-4)
+    assert found == pytest.approx((wrong**2 * weight).sum() / weight.sum(), rel=1e-4)
     assert set(objective.metrics) == {*objective.terms, *objective.accuracies(outputs, batch)}
 
 
@@ -88,7 +88,7 @@ def test_what_is_measured_is_in_points_and_sample_weights_count() -> None:
     batch = batch_of(np.zeros((3, 2)), targets, 6 * targets[:, 0] - 3, np.array([1.0, 1.0, 2.0]))
     found = objective.accuracies(network(batch.features), batch)
     assert {name: float(one) for name, one in found.items()} == pytest.approx(
-        {"td_error": (3 + 2 * 1.5) / 3, "value_mse": (9 + 2 * 2.25) / 3, "predicted_value": 0, "target_value": 0}
+        {"target_error": (3 + 2 * 1.5) / 4, "value_mse": (9 + 2 * 2.25) / 4, "predicted_value": 0, "target_value": 0}
     )
     assert set(objective.metrics) == {"total", *found}
 

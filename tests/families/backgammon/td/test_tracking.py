@@ -23,18 +23,28 @@ def game_with(at_throw: list[float], after: list[float], result: float) -> GameR
 
 
 def test_errors_and_calibration_by_hand() -> None:
-    """Turn 1's position was worth -C_0 to its mover, so the error is L_1 + C_0. The last value is the result itself."""
+    """Turn 1's position was worth -C_0 to its mover, so the error is C_1 + C_0. The last value is the result itself.
+
+    Values at the throw don't count: with value_plies 1 they have another meaning.
+    """
     games = [
-        game_with([0.5, -1.0, 2.0], [0.5, -1.0, 2.0], 2.0),  # C_0 = 0.5 against L_1 = -1: error 0.5; then 1.0
-        game_with([2.6, 3.0], [2.6, -1.0], 1.0),  # error 5.6; the first player wins 1, so the second loses
+        game_with([0.5, -1.0, 2.0], [0.5, -1.0, 2.0], 2.0),  # C_0 = 0.5 against C_1 = -1: error 0.5; then 1.0
+        game_with([2.6, 3.0], [2.6, -1.0], 1.0),  # error 1.6; the first player wins 1, so the second loses
     ]
     found = _values(3.0, games)
-    assert found["td_error"] == pytest.approx((0.5 + 1.0 + 5.6) / 3)
+    assert found["td_error"] == pytest.approx((0.5 + 1.0 + 1.6) / 3)
     # Values 0.5 (wins 2), -1 (the other side loses 2), 2.6 (wins 1).
     assert found["value_error"] == pytest.approx((1.5 + 1.0 + 1.6) / 3)
     # Parts of 1.2 points from -3: -1 in the second, 0.5 in the third, 2.6 in the fifth.
-    assert {name: found[name] for name in found if name[-1].isdigit()} == pytest.approx(
-        {"value_2": -1.0, "result_2": -2.0, "value_3": 0.5, "result_3": 2.0, "value_5": 2.6, "result_5": 1.0}
+    assert {name: found[name] for name in found if name.endswith("_of_5")} == pytest.approx(
+        {
+            "value_2_of_5": -1.0,
+            "result_2_of_5": -2.0,
+            "value_3_of_5": 0.5,
+            "result_3_of_5": 2.0,
+            "value_5_of_5": 2.6,
+            "result_5_of_5": 1.0,
+        }
     )
     assert found["calibration_error"] == pytest.approx((1.0 + 1.5 + 1.6) / 3)
 
