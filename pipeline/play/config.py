@@ -70,10 +70,12 @@ class PlayConfig(Options):
         description="Your opponent: a model's directory, heuristic, random or KIND:ARGUMENT (see evaluate --help).",
     )
     game: str | None = Field(
-        None, description="Game spec; a model plays its own game. [default: go:9, or the engine's game]"
+        None, description="Game spec; a model plays its own game. [default: go:9, or the engine's usual game]"
     )
     colour: str = Field("b", pattern="^(b|w)$", description="Your side: b moves first, w second.")
-    readouts: int = Field(400, ge=0, description="A model's simulations per move.")
+    readouts: int = Field(
+        400, ge=0, description="A model's simulations per move; plies if its method searches no tree."
+    )
     seed: int | None = Field(
         None, ge=0, description="Fixes the dice and the random choices of players. [default: different every time]"
     )

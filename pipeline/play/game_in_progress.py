@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pipeline.errors import IllegalMove
 from pipeline.games.capabilities import AnyPosition
-from pipeline.games.contract import CHANCE, Actions, AnyGame, History, KeyArray, States
+from pipeline.games.contract import CHANCE, Actions, AnyGame, Game, History, KeyArray, States
 from pipeline.players.player import Player
 
 ROW = np.array([0])
@@ -52,14 +52,30 @@ class Line:
     moves: tuple[tuple[int, int], ...]
 
 
-def with_turn(game: AnyGame, states: States, player: int) -> States:
-    """The position [1, S] with this player to move. Raises IllegalMove where the game allows no move out of turn."""
+def with_turn(game: AnyGame, states: States, player: int, history: History | None = None) -> States:
+    """The position [1, S] with this player to move. Raises IllegalMove where the game allows no move out of turn.
+
+    A pass that is the only move may be left out, as many programs do. history: what led here; None: nothing.
+    """
     over = bool(game.is_over(states)[0])
     if player == game.to_move(states)[0] and not over:
         return states
     if not isinstance(game, AnyPosition):
+        if not over and (passed := _after_only_pass(game, states, history)) is not None:
+            return passed
         raise IllegalMove(f"{game.spec}: {'the game is over' if over else 'out of turn'}")
     return game.with_turn(states, player)
+
+
+def _after_only_pass(game: AnyGame, states: States, history: History | None) -> States | None:
+    """None if there are other moves, or if the game is over then."""
+    if not isinstance(game, Game) or game.pass_action is None:
+        return None
+    history = history or game.initial_history(states)
+    if np.flatnonzero(game.legal(states, history)[0]).tolist() != [game.pass_action]:
+        return None
+    after = game.play(states, np.array([game.pass_action], np.int32), history)
+    return None if game.is_over(after)[0] else after
 
 
 class FairDice:
@@ -140,12 +156,12 @@ class GameInProgress:
         """Make a move, and the throw after it. Raises IllegalMove; then nothing has changed.
 
         player: who moves; None: whose turn it is. Moves out of turn or after the end, as records have them, are
-        allowed where the game knows such positions (can_set_up), and after an end that Game.played_on takes back.
+        allowed as with_turn says, and after an end that Game.played_on takes back.
         """
         game, before = self.game, self.positions[-1]
         states = game.played_on(before.states)
         if player is not None:
-            states = with_turn(game, states, player)
+            states = with_turn(game, states, player, before.history)
         after = game.play(states, np.array([action], np.int32), before.history)
         self.positions.append(Position(after[0], np.append(before.keys, game.keys(after))))
         self.moves.append((int(game.to_move(states)[0]), action))

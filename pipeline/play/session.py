@@ -197,7 +197,7 @@ class SearchSession(SearchedRow):
     def set_turn(self, player: int) -> None:
         """Make it this player's turn. Raises IllegalMove as with_turn does."""
         before = self.state
-        turned = with_turn(self.game, before, player)
+        turned = with_turn(self.game, before, player, self.here().history)
         if turned is not before:
             self._search.place(0, turned[0], self.here().keys)
 

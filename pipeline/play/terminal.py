@@ -251,8 +251,11 @@ class Table:
                 return
             seen = self._game.game.perfect_information
             move = f"{self._opponent.name}: {self._game.name_of(action)}" if seen else f"{self._opponent.name} moves"
-            self._say(move + (f"   ({said})" if said else ""))
-            self._play(action)
+            self._game.play(action)
+            played = self._game.game
+            wrong = "an invalid move" if isinstance(played, Spoken) and played.refused(self._game.states)[0] else ""
+            self._say("   ".join([move, *(f"({note})" for note in (said, wrong) if note)]))
+            self._show_played()
 
     def _must_pass(self) -> bool:
         """Whether the dice leave nothing to play. In games without dice, the person must type the pass."""
@@ -263,6 +266,9 @@ class Table:
 
     def _play(self, action: int) -> None:
         self._game.play(action)
+        self._show_played()
+
+    def _show_played(self) -> None:
         self._draw()
         if self._game.is_over:
             self._say(self._result())

@@ -238,6 +238,98 @@ def test_a_reply_made_from_another_window_is_shown(page: Page) -> None:
     assert "another window" in page.status()
 
 
+def step_back_while_it_thinks(page: Page, script: str) -> None:
+    """Then let the request for its move go on. script: see on_request()."""
+    page.begin("000000-test")
+    on_request(page, script)
+    page.click("b2")
+    page.until(lambda: "is thinking" in page.status())
+    page.find("previous").click()
+    page.until(lambda: page.where() == "0 / 1")
+    page.browser.execute_script("window.release()")
+
+
+def test_a_reply_that_comes_at_an_earlier_position_is_known_there(page: Page) -> None:
+    step_back_while_it_thinks(page, "if (verb === 'reply') await gate;")
+    page.until(lambda: page.where() == "0 / 2")
+    page.find("latest").click()
+    page.until(lambda: page.where() == "2 / 2" and "Your turn" in page.status())
+
+
+def test_the_last_position_is_that_of_the_server(page: Page) -> None:
+    """The opponent moved on the way to it."""
+    step_back_while_it_thinks(page, """
+        if (verb === "reply") {
+          await gate;
+          await real(path, request);
+          window.moved = true;
+          await new Promise(() => {});
+        }""")  # fmt: skip
+    page.until(lambda: page.browser.execute_script("return window.moved"))
+    page.keys(Keys.END)
+    page.until(lambda: page.where() == "2 / 2" and "Your turn" in page.status())
+
+
+def test_a_reply_ended_by_another_window_is_asked_for_again(page: Page) -> None:
+    """There, a new game began: the server answers without a move."""
+    page.begin("000000-test")
+    on_request(page, "if (verb === 'reply' && window.asked.length === 2) { return real(path.replace('/reply', '')); }")
+    page.click("b2")
+    page.until(lambda: page.where() == "2 / 2")
+    assert page.browser.execute_script("return window.asked").count("reply") == 2
+
+
+def test_top_moves_of_a_record_end_with_it(page: Page, tmp_path: Path) -> None:
+    record = tmp_path / "game.sgf"
+    record.write_text("(;GM[1]SZ[5];B[cc];W[bb])")
+    page.find("file").send_keys(str(record))
+    page.until(lambda: page.where() == "0 / 2" and page.find("review").is_selected())
+    page.begin("000000-test")
+    assert not page.find("review").is_selected()
+
+
+def test_arrows_step_after_a_click(page: Page) -> None:
+    page.begin("nobody")
+    for number, point in enumerate(("a1", "a2"), start=1):
+        page.click(point)
+        page.until(lambda number=number: page.where() == f"{number} / {number}")
+    page.keys(Keys.ARROW_RIGHT)  # from the last point that was clicked
+    page.until(lambda: page.browser.switch_to.active_element.get_attribute("aria-label").startswith("b2"))
+    page.click("b1")
+    page.until(lambda: page.where() == "3 / 3")
+    page.find("resign").click()
+    page.until(lambda: "resigned" in page.status())
+    page.click("c3")
+    page.until(lambda: "the game is over" in page.status())
+    page.keys(Keys.ARROW_LEFT)
+    page.until(lambda: page.where() == "2 / 3")
+
+
+def test_an_analysis_of_the_game_searches_where_only_territory_was_shown(page: Page) -> None:
+    page.begin("nobody", "go:5")
+    page.find("territory").click()
+    page.click("B2")
+    page.until(lambda: page.browser.execute_script("return view.ply === 1 && view.analysis?.visits === 0"))
+    page.find("analyse").click()
+    page.until(lambda: page.browser.execute_script("return view.searched.length") == 2)
+
+
+def test_a_reload_while_the_server_fails_does_not_lose_the_game(page: Page) -> None:
+    page.begin("nobody")
+    page.click("b2")
+    page.until(lambda: page.where() == "1 / 1")
+    address = page.browser.current_url
+    page.browser.execute_cdp_cmd("Network.enable", {})
+    page.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["*/api/games*"]})
+    page.browser.refresh()
+    page.until(lambda: "doesn't answer" in page.status())
+    assert page.browser.current_url == address
+    page.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+    page.browser.get_log("browser")  # of the blocked request
+    page.browser.refresh()
+    page.until(lambda: page.where() == "1 / 1")
+
+
 def test_a_second_click_before_the_answer_changes_nothing(page: Page) -> None:
     page.begin("000000-test")
     on_request(page, "if (verb === 'play') await gate;")

@@ -214,15 +214,18 @@ function setUpDialog({ games, champion }, begin, chosenGame = () => {}, chosenOp
   $("new").disabled = false;
 }
 
-/** The game that the page's address names; null if there is none or the server no longer has it. */
-async function gameInAddress(path) {
-  if (!/^#[\w-]+$/.test(location.hash)) return null;
+/** Continue the game in the page's address; begin one if there is none or the server no longer has it. */
+async function continued(path, begin) {
+  if (!/^#[\w-]+$/.test(location.hash)) return begin();
+  let found;
   try {
-    return await api(`${path}/${location.hash.slice(1)}`);
+    found = await api(`${path}/${location.hash.slice(1)}`);
   } catch (error) {
-    if (error.status === 404) history.replaceState(null, "", "#"); // the server has been restarted
-    return null;
+    if (error.status !== 404) return sayError(error); // the game may still be there: the page can be loaded again
+    history.replaceState(null, "", "#"); // the server has been restarted
+    return begin();
   }
+  await attempt(async () => found, reply);
 }
 
 /** What the browser has kept under a name; null if nothing, or if it keeps nothing for this page. */

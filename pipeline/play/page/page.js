@@ -20,6 +20,7 @@ let options = null;
 let board = null; // the entry of `boards` that draws the game
 let hinted = -1; // the ply at which a hint is shown
 let reviewing = false; // arrow keys step through the game
+let movesOfRecord = false; // whether "Top moves" was switched on for a record
 let stopAnalysis = null;
 let heading = null; // the ply that was asked for last, until it is shown
 let search = new AbortController(); // the last search for the person, other than of a whole game
@@ -45,6 +46,7 @@ async function begin(wanted) {
   await enter(() => api("/api/games", wanted), async () => {
     $("choose-beginning").value = ""; // the next game begins as usual
     reviewing = false;
+    if (movesOfRecord) $("review").checked = movesOfRecord = false;
     await reply();
   });
 }
@@ -65,10 +67,23 @@ async function play(move) {
   await change(() => act("play", { move }), reply);
 }
 
-/** Let the opponent move if it is their turn. */
+/** Let the opponent move if it is their turn; again if another window ended the search by beginning a game. */
 async function reply() {
   if (view.over || myTurn() || view.ply < view.moves.length) return afterwards();
-  await attempt(() => act("reply"), afterwards, true);
+  let mine;
+  await attempt(async () => {
+    mine = epoch;
+    const found = await act("reply");
+    if (mine !== epoch && !changing) takeMoves(found);
+    return found;
+  }, reply, true);
+}
+
+/** The opponent has moved while the person looks at an earlier position. */
+function takeMoves(found) {
+  if (view.id !== found.id || view.ply === view.moves.length) return;
+  for (const name of ["moves", "movers", "over", "result", "to_judge", "turn", "winrates", "leads", "searched"]) view[name] = found[name];
+  draw();
 }
 
 /** Ask the model about the position, if that is wanted; not while the opponent thinks. */
@@ -114,7 +129,8 @@ async function go(ply) {
   hinted = -1;
   heading = wanted;
   search.abort();
-  await attempt(() => api(tablePath(`?ply=${wanted}`)), () => (wanted === view.moves.length ? reply() : afterwards()));
+  const latest = wanted === view.moves.length; // the opponent may have moved meanwhile
+  await attempt(() => api(tablePath(latest ? "" : `?ply=${wanted}`)), reply);
   if (heading === wanted) heading = null; // there was no answer
 }
 
@@ -125,21 +141,21 @@ async function analyseGame() {
   draw();
   if (!view.adviser_ready) say(loadingText(view.adviser));
   const { id } = view;
-  let mine = epoch, problem = null;
+  let ply = 0, problem = null;
   try {
-    for (let ply = 0; ply <= view.moves.length && !stopped && view.id === id; ply++) {
-      if (ply in view.winrates) continue;
+    for (; ply <= view.moves.length && !stopped && view.id === id; ply++) {
+      if (view.searched.includes(ply)) continue;
       if (ply === view.moves.length && view.over) break;
-      mine = epoch;
       const found = await api(`/api/games/${id}/analyse`, { ply, readouts: Math.min(GAME_READOUTS, readouts()), whole: true });
       if (view.id !== id) break;
       view.winrates = found.winrates;
       view.leads = found.leads;
+      view.searched = found.searched;
       if (found.ply === view.ply) view.analysis = found.analysis;
       draw();
     }
   } catch (error) {
-    if (mine === epoch) problem = error; // otherwise the position may have been taken back
+    if (view.id === id && ply <= view.moves.length) problem = error; // otherwise the position was taken back
   }
   stopAnalysis = null;
   draw();
@@ -251,12 +267,12 @@ function drawGraph() {
   }
   parts.push(element("path", { class: "here", d: `M${x(view.ply)} 0V${height}` }));
   graph.replaceChildren(...parts);
-  const upTo = (values) => Object.entries(values).filter(([ply]) => Number(ply) <= view.ply).at(-1)?.[1];
-  const rate = upTo(view.winrates), lead = upTo(view.leads);
+  const here = (values) => values[view.ply] ?? values[view.ply - 1]; // the opponent's search says enough
+  const rate = here(view.winrates), lead = here(view.leads);
   $("graph-title").textContent = `${view.colours[0]}'s win rate${view.other_komi === null ? "" : ` if komi were ${view.other_komi}`}`;
   $("rate").textContent = rate === undefined ? "" : percent(rate);
   $("lead").textContent = lead === undefined ? "" : `· estimate ${view.colours[lead >= 0 ? 0 : 1][0]}+${Math.abs(lead).toFixed(1)}`;
-  graph.setAttribute("aria-label", rate === undefined ? "No win rates known yet" : `Win rate over the moves; ${view.colours[0]} ${percent(rate)} here`);
+  graph.setAttribute("aria-label", rate === undefined ? "No win rate known here" : `Win rate over the moves; ${view.colours[0]} ${percent(rate)} here`);
 }
 
 function drawCandidates() {
@@ -297,8 +313,8 @@ function startChosen() {
 async function openRecord(file) {
   if (!file) return;
   await enter(() => api(`/api/records?game=${encodeURIComponent(view.game)}&readouts=${readouts()}`, file), async () => {
-    $("review").checked = true;
-    reviewing = true;
+    movesOfRecord ||= !$("review").checked;
+    $("review").checked = reviewing = true;
     if (view.moves.length) await go(0);
     else await afterwards();
   });
@@ -365,6 +381,11 @@ async function start() {
     go(Math.round((view.moves.length * (event.clientX - box.left)) / box.width));
   });
   $("file").addEventListener("change", () => { openRecord($("file").files[0]); $("file").value = ""; });
+  $("board").addEventListener("mousedown", (event) => { // a point that was clicked would take the arrow keys
+    event.preventDefault();
+    document.activeElement?.closest(".point")?.blur();
+  });
+  $("review").addEventListener("change", () => { movesOfRecord = false; });
   for (const id of ["review", "territory"]) $(id).addEventListener("change", () => { draw(); afterwards(); });
   document.addEventListener("keydown", pressed);
   addEventListener("hashchange", () => { if (view && location.hash !== `#${view.id}`) resume(); });
@@ -372,10 +393,6 @@ async function start() {
 }
 
 /** Continue the game in the address, or begin a new one. */
-async function resume() {
-  const found = await gameInAddress("/api/games");
-  if (!found) return startChosen();
-  await attempt(async () => found, reply);
-}
+const resume = () => continued("/api/games", startChosen);
 
 document.addEventListener("DOMContentLoaded", start); // after the scripts of plug-ins, which come last

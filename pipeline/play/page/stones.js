@@ -15,7 +15,10 @@ boards.stones = {
   draw: () => drawStones(),
   follow: () => { cursor = view.last; },
   picture: (player) => stone(player, 20, 20),
-  press: (group) => play(view.plays[Number(group.dataset.point)]),
+  press: (group) => {
+    cursor = Number(group.dataset.point);
+    play(view.plays[cursor]);
+  },
   moveCursor: (rows, columns) => moveAmongPoints(rows, columns),
   cancel: () => {},
   /** The centre of a point in the drawing. Neighbours are CELL apart, so that stones have room. */

@@ -318,6 +318,7 @@ class Table(BaseTable):
                 "turn": self.to_move,
                 "winrates": self._winrates,
                 "leads": self._leads,
+                "searched": [one for one, found in self._analyses.items() if found["visits"]],
                 "ply": ply,
                 "to_move": self._to_move_at(ply),
                 "over_here": self._over_at(ply),
