@@ -359,7 +359,9 @@ def _finish_promotions(config: EvaluateConfig, champion: Entrant, progress: Prog
         atomic.sweep(home)  # what a kill left beside best_model
         read_promotions(home)
     is_champion = home is not None and present_champion(home) == model
-    for folder in list_matches(config.output_dir, champion.name):
+    # Its name may say with how many readouts it plays: the match that promoted it was won without that.
+    names = [champion.name] if model is None else sorted({champion.name, model.name})
+    for folder in [match for name in names for match in list_matches(config.output_dir, name)]:
         atomic.sweep(folder)
         summary = read_summary(folder)
         if model is None or summary is None or not (PENDING in summary or NOT_IN_POOL in summary):

@@ -95,7 +95,7 @@ class EvaluateConfig(MatchOptions, OtherFiles, WatchOptions, TrackingOptions):
 
     Every opening is played twice with colours swapped. An interrupted match keeps its finished games; only the missing
     ones are played. The match stops once the remaining games can't change the decision; one with an engine or with
-    --no-promote is played to its end.
+    --no-promote is played to its end, unless --sprt is given.
 
     The summary begins with the score, its 95 % interval and the Elo difference. --verbose 2 and --json add: pairs, the
     number of pairs of games worth 0, ½, 1, 1½ and 2 points; tail probability, the chance that an equal player scores at
@@ -156,7 +156,7 @@ class EvaluateConfig(MatchOptions, OtherFiles, WatchOptions, TrackingOptions):
     )
     exclude_duplicates: bool = Field(False, description="Count games with the same moves and colours only once.")
     promote: bool = Field(
-        True, description="Re-point best_model when the challenger passes. --no-promote only measures, in all games."
+        True, description="Re-point best_model when the challenger passes. --no-promote only measures."
     )
     output_dir: Path = Field(layout.MATCHES, description="Holds the matches, <challenger>-vs-<champion>/.")
     time_share: TimeShare = None

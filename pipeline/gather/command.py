@@ -24,6 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,7 @@ from pipeline.run.chunks import (
     ChunkHeader,
     ChunkSet,
     Columns,
+    ColumnTypes,
     complete_set,
     list_sets,
     newest_complete_set,
@@ -53,7 +55,7 @@ from pipeline.run.chunks import (
     remove_old_sets,
     write_chunk,
 )
-from pipeline.run.models import check_champion
+from pipeline.run.models import check_champion, newest_info
 from pipeline.run.order import COUNTED, TOTAL, Counted, generation_of
 from pipeline.run.pruned import read_pruned
 from pipeline.run.shards import Shard
@@ -211,6 +213,8 @@ def _num_chunks(config: GatherConfig, window: Window, num_skipped: int) -> int:
         )
         raise MuGoError(f"{where}: {counted(window.seen, 'position')}, {why}; {way_out}")
     if not window.seen:
+        if model := newest_info(layout.Run.of_games(where).models):  # a wrong option doesn't wait for games
+            method_named(model.method).check_options("gather", config)
         why = f" ({num_skipped} unusable sidecars)" if num_skipped else "" if where.is_dir() else ", and no such folder"
         wanted = f"wanted {config.min_positions:,} positions; " if config.min_positions else ""
         raise NotYet(f"{where}: no games yet{why}; {wanted}run `python main.py selfplay`", missing)
@@ -266,8 +270,11 @@ def _refuse(config: GatherConfig, window: Window, problem: str, option: str, mis
     raise NotYet(f"{problem}; {missing:,} missing; run selfplay again", missing)
 
 
-def _set_name(config: GatherConfig, window: Window) -> layout.SetName:
-    """The name of the set already gathered from this window, settings and seed, or a new name."""
+def _set_name(config: GatherConfig, window: Window, types: ColumnTypes) -> layout.SetName:
+    """The name of the set already gathered from this window, settings and seed, or a new name.
+
+    types: a set of other columns, as before a game got more planes, is another one.
+    """
     left_out = {"directory", "output_directory", "min_positions", "keep_sets", "replacement", "time_share"}
     evicts_any = config.replacement == "random"
     ingredients = {
@@ -276,6 +283,7 @@ def _set_name(config: GatherConfig, window: Window) -> layout.SetName:
         "capacity": window.capacity,
         "evictions": max(window.counted.total - window.capacity, 0) if evicts_any else None,
         "settings": config.stored(left_out),
+        "columns": {name: [dtype, list(shape)] for name, (dtype, shape) in types.items()},
     }
     digest = hashlib.sha256(json.dumps(ingredients, sort_keys=True).encode()).hexdigest()[:8]
     names = list(list_sets(config.output_directory))
@@ -307,7 +315,7 @@ class _SetMaker:
         self.method = method_named(self.window.metas[0].method)
         self.types = {**self.method.columns(self.game), **ORIGIN}
         self.output = self.config.output_directory
-        self.set_name = _set_name(self.config, self.window)
+        self.set_name = _set_name(self.config, self.window, self.types)
         # Counts for the headers; files made by a later run get the counts of the first.
         self.counts = {**self.window.counted.in_words(), NEW: self.window.new_positions}
 
@@ -344,6 +352,7 @@ class _SetMaker:
         if self.bad and 0 < len(missing) < num_chunks:  # a shard was damaged after chunks were made
             self.progress.finish()
             atomic.remove(self._files())
+            del scratch  # room for another one
             return self.make(num_chunks)
         holdout = np.setdiff1d(np.arange(num_rows, len(wanted)), failed)
         if not existing:
@@ -470,8 +479,7 @@ class _SetMaker:
         """Fill the empty rows from undamaged shards; returns the rows that remain empty, sorted."""
         rng = self._rng(REPLACEMENTS)
         while len(failed):
-            pool = self.window.pool(False, self.bad, self.config.surprise_weight)
-            others = pool.sample_others(len(failed), sampled, rng)
+            others = self.pool.sample_others(len(failed), sampled, rng, self.bad)
             if not len(others):
                 break
             again = self._extract(scratch, others, failed[: len(others)], num_rows)
@@ -502,9 +510,10 @@ class _SetMaker:
         """Write the hold-out, then the chunks with these indices, whose rows are consecutive in the scratch file."""
         size = self.config.positions_per_chunk
         self.progress.start("writing chunks", len(indices), "chunks")
+        figures = self.window.figures(self.bad)
         if len(holdout):
             path = self.output / layout.holdout_name(self.set_name)
-            self._write_file(path, -1, num_chunks, scratch.get(holdout))
+            self._write_file(path, -1, num_chunks, figures, scratch.get(holdout))
         paths = self._paths(num_chunks)
         weights = self.pool.weights().astype(np.float32) if self.config.surprise_weight and indices else None
 
@@ -512,7 +521,7 @@ class _SetMaker:
             columns = scratch.get(np.arange(slot * size, (slot + 1) * size))
             origin = Positions(*(columns[name].astype(np.int64) for name in ORIGIN))
             theirs = None if weights is None else weights[self.pool.numbers(origin)]
-            self._write_file(paths[indices[slot]], indices[slot], num_chunks, columns, theirs)
+            self._write_file(paths[indices[slot]], indices[slot], num_chunks, figures, columns, theirs)
 
         for _ in in_threads(work, range(len(indices))):
             self.progress.advance()
@@ -525,13 +534,13 @@ class _SetMaker:
         path: Path,
         index: int,
         num_chunks: int,
+        figures: dict[str, Any],
         columns: Columns,
         weights: NDArray[np.float32] | None = None,
     ) -> None:
         metas, config = self.window.metas, self.config
         numbers, local = np.unique(columns["shard"], return_inverse=True)
         columns["shard"] = local.astype(np.uint32)  # index into this file's own list of shards
-        figures = self.window.figures(self.bad)
         header = ChunkHeader(
             game=self.game.spec,
             set_id=str(self.set_name),

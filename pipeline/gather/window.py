@@ -120,9 +120,15 @@ class PositionSampler:
         """
         return self.positions(self._choose(np.arange(len(self)), count, rng))
 
-    def sample_others(self, count: int, taken: Positions, rng: np.random.Generator) -> Positions:
-        """As sample(), without the positions taken; fewer if fewer are left."""
-        free = np.ones(len(self), np.bool_)
+    def sample_others(
+        self, count: int, taken: Positions, rng: np.random.Generator, without: Collection[int] = ()
+    ) -> Positions:
+        """As sample(), without the positions taken, those of some shards, and those that are never sampled.
+
+        Fewer if fewer are left.
+        """
+        free = self.weights() > 0 if self._surprise_weight else np.ones(len(self), np.bool_)
+        free &= np.repeat(~np.isin(self._spans.shard, list(without)), self._spans.num_plies)
         free[self.numbers(taken)] = False
         left = np.flatnonzero(free)
         return self.positions(self._choose(left, min(count, len(left)), rng))
@@ -202,10 +208,10 @@ class Window:
         counts = {"positions": left.num_positions, "games": left.num_games, "shards": len(shards)}
         return {**counts, "newest": newest, "oldest": oldest}
 
-    def pool(self, held_out: bool, without: Collection[int] = (), surprise_weight: float = 0.0) -> PositionSampler:
-        """The positions held out, or those to train on. without: see figures(); surprise_weight: PositionSampler."""
-        inside = (self.held_out == held_out) & ~np.isin(self.spans.shard, list(without))
-        return PositionSampler(self.spans.at(inside), [meta.surprises for meta in self.metas], surprise_weight)
+    def pool(self, held_out: bool, surprise_weight: float = 0.0) -> PositionSampler:
+        """The positions held out, or those to train on. surprise_weight: see PositionSampler."""
+        spans = self.spans.at(self.held_out == held_out)
+        return PositionSampler(spans, [meta.surprises for meta in self.metas], surprise_weight)
 
 
 def scan_window(config: GatherConfig, before: Counted, on_damage: Callable[[FileError], None]) -> Window:

@@ -87,7 +87,8 @@ class Kept(BaseModel):
     training  generation and preset of the newest training, and the share of the time with which it began
     match     the same of the newest match
     tidied    the newest generation after which everything was packed and pruned
-    ended     when the last loop had done all that it was asked for; "": it hasn't
+    began     when the newest loop began
+    ended     when it had done all that it was asked for; "": it hasn't
     """
 
     process: int = 0
@@ -97,6 +98,7 @@ class Kept(BaseModel):
     training: tuple[int, str, float] | None = None
     match: tuple[int, str, float] | None = None
     tidied: int = -1
+    began: str = ""
     ended: str = ""
 
 
@@ -114,7 +116,7 @@ class Clock:
         self.was_cut_off = bool(self.kept.seconds) and not self.kept.ended
         if measured:
             self.kept.commands[MEASURE] = CommandTime(seconds=measured)
-        self.keep(ended="")
+        self.keep(began=atomic.utc_now(), ended="")
 
     @property
     def seconds(self) -> float:
@@ -459,6 +461,8 @@ class _Loop:
                 return self._call(command, **options)
             finally:
                 gc.collect()
+                if command == "evaluate" and not gc.get_freeze_count():  # most is imported: don't look at that again
+                    gc.freeze()
 
 
 def _given_words(config: LoopConfig) -> list[str]:

@@ -28,12 +28,13 @@ class FirstModelOptions(Options):
     )
     method: str = Field(
         "alphazero",
-        description=f"How it learns: {', '.join(sorted(bundled(METHODS)))}, or a method of an installed package; docs/ "
-        "describes them.",
+        description=f"How it learns: {', '.join(sorted(bundled(METHODS)))}, or a method of an installed package; "
+        "docs/games.md says which is for which games.",
     )
     network_size: str = Field(
         "b2c32",
-        description="Blocks and channels of the network, e.g. b2c32, b4c64, b6c96; hidden units, e.g. h80t.",
+        description="As the method has it: blocks and channels, e.g. b2c32; hidden units, e.g. h80, or h80t with "
+        "tactical features; an adapter's rank, e.g. r32, or l2d64r16 with a new tiny base model.",
     )
     value_head: str = Field(
         "scalar",

@@ -157,7 +157,7 @@ def no_resign_games(shard: Shard) -> list[NoResignGame]:
     never = shard.header["provenance"].get(RESIGN_THRESHOLD) == NEVER
     return [
         NoResignGame(
-            values=shard.root_values[shard.move_offsets[index] : shard.move_offsets[index + 1]],
+            values=shard.root_values[shard.move_offsets[index] : shard.move_offsets[index + 1]].copy(),
             learner=int(shard.learners[index]),
             result_first_player=float(shard.results[index]),
         )

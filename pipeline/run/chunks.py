@@ -263,7 +263,8 @@ def _read_column(
 ) -> NDArray[Any]:
     dataset = _dataset(path, file, name)
     if dataset.shape != shape or dataset.dtype != dtype:
-        raise FileError(path, f"{name} is {dataset.dtype} {dataset.shape}; {spec} needs {dtype} {shape}")
+        found = f"{name} is {dataset.dtype} {dataset.shape}"
+        raise FileError(path, f"{found}; {spec} needs {dtype} {shape}; run gather again")
     if not _is_whole(dataset, file.id.get_filesize()):
         raise FileError(path, f"{name}: its {dataset.nbytes} bytes aren't in the file; remove it and run gather again")
     return dataset[()]

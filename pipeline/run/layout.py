@@ -131,7 +131,7 @@ class Run:
 
     @classmethod
     def of_games(cls, games: Path) -> Run:
-        """The run whose data/selfplay this is."""
+        """The run whose data/selfplay, or other folder in data/, this is."""
         return cls(Path(os.path.abspath(games)).parent.parent)
 
     @classmethod

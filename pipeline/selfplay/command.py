@@ -228,6 +228,11 @@ def check_options(config: SelfplayConfig) -> None:
             f"selfplay --resign-lowest: {config.resign_lowest} is above --resign-highest ({config.resign_highest}); "
             "swap them"
         )
+    if config.resign_false_rate and not config.no_resign_fraction:
+        raise UsageError(
+            f"selfplay --resign-false-rate {config.resign_false_rate}: it is measured in games that never resign; "
+            "wanted --no-resign-fraction above 0"
+        )
     if config.games > MOST_GAMES:
         raise UsageError(
             f"selfplay --games {config.games}: wanted at most {MOST_GAMES:,}, or --background, which plays on until "
@@ -261,13 +266,13 @@ def play(
     games = numbering(config.output_dir, config.worker, generation, num_games, played.on_damage)
     workers = min(config.workers, num_games, config.parallel_games)
     with ExitStack() as held:
+        info = read_info(network)
+        plan, calibration = _make_plan(config, info, games, workers, config.runner == "ray", progress)
         cluster = None
         if config.runner == "ray":
             from pipeline.workers.cluster import Cluster
 
             cluster = held.enter_context(Cluster(progress))
-        info = read_info(network)
-        plan, calibration = _make_plan(config, info, games, workers, cluster is not None, progress)
         prepare_folder(config.output_dir, info.name, config.worker, games.run.since)
         pool: GameThreads | RemotePool[PlayedGame, Any]
         source: ModelSource | DiskUpdates
@@ -397,6 +402,7 @@ class Committer:
         (board,) = (one for one in self.plan.variety.games if one.spec == kind.spec)
         recorded = self.plan.method.recorded(board)
         records = [record for _, record in games]
+        new = max(0, evaluations - self._counted)  # workers' messages can overtake each other
         count = fitting(records, recorded) if self.plan.config.commit_seconds > 0 else 1
         write_shard(
             self.plan.config.output_dir,
@@ -408,11 +414,11 @@ class Committer:
             method=self.plan.method.name,
             recorded=recorded,
             max_result=board.max_result,
-            evaluations=evaluations - self._counted,
+            evaluations=new,
             numbers=[number for number, _ in games[:count]],
             run=self._run,
         )
-        self._counted = evaluations
+        self._counted += new
         self.shards += 1
         return count
 

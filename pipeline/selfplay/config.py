@@ -64,7 +64,7 @@ class ThreadOptions(Options):
         0,
         ge=0,
         description="Processes among which the threads are divided; 0 = this one. Python runs one thread of a process "
-        "at a time, so one process keeps at most six cores busy.",
+        "at a time, so one process keeps some six cores busy.",
     )
     runner: Runner = "local"
     parallel_games: int = Field(

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import queue
 import time
 from collections.abc import Mapping, Sequence
@@ -38,7 +37,7 @@ from pipeline.selfplay.opponents import OpponentSource, Others, OthersReader
 from pipeline.selfplay.playing import GameThreads, ModelSource, Plan, PlayedGame
 from pipeline.stalls import HANG_SECONDS
 from pipeline.workers.cluster import Cluster, RayPool
-from pipeline.workers.processes import ProcessPool
+from pipeline.workers.processes import ProcessPool, on_shares_of_cores
 from pipeline.workers.worker_pool import Models, OutcomeReader, RemotePool
 
 AHEAD = 2  # a worker is given this many times the games that it plays at once, so that it never waits
@@ -184,13 +183,5 @@ def games_in_workers(
     capacity = AHEAD * plan.rows * plan.threads
     if cluster is not None:
         return RayPool(cluster, reader, job, updates.models, capacity, HANG_SECONDS, updates), updates
-    jobs = [{**job, "cores": cores} for cores in _shares_of_cores(workers)]
+    jobs = on_shares_of_cores(job, workers)
     return ProcessPool(reader, jobs, capacity, HANG_SECONDS, progress.warn, updates), updates
-
-
-def _shares_of_cores(workers: int) -> list[list[int]]:
-    """The cores of each worker; [] is all of them, where there are fewer cores than workers."""
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    if len(cores) < workers:
-        return [[] for _ in range(workers)]
-    return [cores[number * len(cores) // workers : (number + 1) * len(cores) // workers] for number in range(workers)]

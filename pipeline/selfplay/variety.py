@@ -46,7 +46,7 @@ class Variety:
             raise UsageError(f"selfplay --komi-spread: networks of {home.spec} don't see komi; leave it out")
         if not isinstance(home, AllBoards):
             if weights:
-                raise UsageError(f"{home.spec} is played on one board; wanted a game of all boards")
+                raise UsageError(f"selfplay --boards {config.boards}: {home.spec} is played on one board; leave it out")
             return Variety([home], [1.0], 0.0)
         games = [home.on_board(size) for size in weights] or [home]
         total = sum(weights.values())

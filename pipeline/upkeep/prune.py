@@ -105,11 +105,9 @@ def prune(config: PruneConfig, progress: Progress = SILENT) -> PruneSummary:
             stack.enter_context(packs.packing(run.games))
         max_positions, counted_so_far, oldest = _needs(run, progress)
         keep = max(LEAST_POSITIONS, max_positions) if config.keep_positions is None else config.keep_positions
-        removals = [
-            *_prune_games(run, counted_so_far, oldest, keep, config.apply, notes, progress),
-            *_prune_chunks(run, config.apply, notes),
-            *_prune_left_over(run, config.apply),
-        ]
+        # Chunks and leftovers first: pruning games writes files, which a full disk refuses.
+        others = [*_prune_chunks(run, config.apply, notes), *_prune_left_over(run, config.apply)]
+        removals = [*_prune_games(run, counted_so_far, oldest, keep, config.apply, notes, progress), *others]
     return PruneSummary(
         applied=config.apply,
         removals=removals,

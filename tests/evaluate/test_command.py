@@ -793,15 +793,17 @@ def test_a_challenger_from_another_folder_joins_the_pool_itself(tmp_path, models
     assert [member.spec for member in read_pool(tmp_path / "pool.json").members] == [str(other)]
 
 
-def test_trouble_with_the_pool_does_not_hide_a_promotion(tmp_path, models, made_up_networks):
+@pytest.mark.parametrize("champion", ["best_model", "best_model@3"])
+def test_trouble_with_the_pool_does_not_hide_a_promotion(tmp_path, models, made_up_networks, champion):
     (tmp_path / "pool.json").write_text("{")
     progress = Once()
-    summary = evaluate(config_for(tmp_path, threshold=0.01), progress)
+    options = {"black_model": str(models / champion)}
+    summary = evaluate(config_for(tmp_path, threshold=0.01, **options), progress)
     assert summary.promoted and read_match(Path(summary.match)).summary["promoted"] is True
     assert ["couldn't join the pool" in text for text in progress.warnings] == [True]
     (tmp_path / "pool.json").unlink()
     with pytest.raises(NotYet):  # the champion has no new challenger, and joins now
-        evaluate(config_for(tmp_path), Once())
+        evaluate(config_for(tmp_path, **options), Once())
     assert [member.name for member in read_pool(tmp_path / "pool.json").members] == ["000001-test"]
     after = read_match(Path(summary.match)).summary
     assert after["promoted"] is True and "not_in_pool" not in after

@@ -28,11 +28,11 @@ from pipeline.gather.config import GatherConfig
 from pipeline.gather.window import holdout_games, scan_window
 from pipeline.methods.alphazero.examples import column_types
 from pipeline.run import atomic, layout
-from pipeline.run.chunks import Chunk, ChunkSet, check_holdout, newest_complete_set, read_chunk, read_header
+from pipeline.run.chunks import ORIGIN, Chunk, ChunkSet, check_holdout, newest_complete_set, read_chunk, read_header
 from pipeline.run.order import Counted
 from pipeline.run.shards import POLICY_COUNTS, SEARCHED, newest_shards, read_meta, read_shard
 from tests.families import having
-from tests.helpers import Heard
+from tests.helpers import Heard, make_model
 from tests.run.random_games import random_games, random_shards, write_shard
 
 GAME = parse_game("tictactoe")
@@ -230,6 +230,14 @@ def test_no_games_yet(tmp_path: Path) -> None:
     with pytest.raises(NotYet, match=r"no games yet.*run `python main.py selfplay`") as caught:
         gather(config(tmp_path, min_positions=500))
     assert caught.value.missing == 500 and not (tmp_path / "chunks").exists()
+
+
+def test_a_wrong_option_does_not_wait_for_games(tmp_path: Path) -> None:
+    """The run's model tells the method."""
+    run = layout.Run(tmp_path)
+    make_model(run.models)
+    with pytest.raises(UsageError, match="--discount: method alphazero doesn't read it"):
+        gather(config(tmp_path, directory=run.games, discount=0.9))
 
 
 @pytest.mark.parametrize(
@@ -865,6 +873,33 @@ def test_copies_only_of_what_weighs_more_than_one_carries(tmp_path: Path) -> Non
     assert {count for (_, _, ply), count in copies.items() if ply % 3} == {1}
     heavy = [count for (_, _, ply), count in copies.items() if ply % 3 == 0]
     assert set(heavy) <= {1, 2} and heavy.count(2) > 50
+
+
+@pytest.mark.parametrize("damaged", [range(18), [4]])
+def test_positions_of_no_weight_replace_no_damaged_ones(tmp_path: Path, damaged: list[int]) -> None:
+    """With surprise_weight 1 they are never sampled, even if nothing else is left."""
+    write_every_third_surprised(tmp_path / "selfplay")
+    for number in damaged:
+        flip(sorted((tmp_path / "selfplay").rglob("*.gz"))[number])
+    summary = gather(
+        config(tmp_path, surprise_weight=1.0, holdout_fraction=0.0, chunks_to_make=40, positions_per_chunk=16,
+               as_many_as_possible=True)
+    )  # fmt: skip
+    chunks = chunks_of(tmp_path / "chunks")  # read_chunk refuses a weight of 0
+    assert len(chunks) == summary.chunks > 0
+    assert all(ply % 3 == 0 for chunk in chunks for _, _, ply in positions(chunk))
+
+
+def test_a_set_of_other_columns_is_another_set(tmp_path: Path, selfplay: Path) -> None:
+    """As after an update that gives the game more planes."""
+    settings = config(tmp_path)
+    gather(settings)
+    window = scan_window(settings, Counted(), pytest.fail)
+    types = {**column_types(GAME), **ORIGIN}
+    name = gather_module._set_name(settings, window, types)
+    assert str(name) == gather(settings).set_id
+    more = {**types, "planes": ("|u1", (99,))}
+    assert gather_module._set_name(settings, window, more).number == name.number + 1
 
 
 def test_uniform_sampling_ignores_surprises(tmp_path: Path, selfplay: Path) -> None:

@@ -257,12 +257,10 @@ def test_others_are_sampled_from_the_rest(monkeypatch: pytest.MonkeyPatch) -> No
         (p.shard, p.game, p.ply) for p in (taken, others)), strict=True))), rng)  # fmt: skip
     everything = set(members(pool.positions(np.arange(20))))
     assert set(members(rest)) == everything - set(members(taken)) - set(members(others))
-    without = window.pool(held_out=False, without=frozenset({0}))
-    assert set(members(without.sample_others(100, taken, rng))) == {
+    assert set(members(pool.sample_others(100, taken, rng, {0}))) == {
         position for position in everything if position[0] != 0
     } - set(members(taken))
-    nothing = window.pool(held_out=False, without=frozenset({0, 1, 2}))
-    assert len(nothing.sample_others(5, taken, rng)) == 0
+    assert len(pool.sample_others(5, taken, rng, {0, 1, 2})) == 0
 
 
 # How large the window is

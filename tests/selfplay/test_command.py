@@ -639,7 +639,15 @@ def test_bounds_that_contradict_each_other(tmp_path):
     make_champion(tmp_path / "saved_models")
     with pytest.raises(UsageError, match=r"--resign-lowest: -0\.5 is above --resign-highest"):
         selfplay(config_for(tmp_path, resign_lowest=-0.5))
+    with pytest.raises(UsageError, match=r"--resign-false-rate 0\.05: .*wanted --no-resign-fraction above 0"):
+        selfplay(config_for(tmp_path, resign_false_rate=0.05, no_resign_fraction=0.0))
     assert not (tmp_path / "selfplay").exists()
+
+
+def test_wrong_options_are_found_before_a_cluster_is_looked_for(tmp_path):
+    make_champion(tmp_path / "saved_models")
+    with pytest.raises(UsageError, match="--pass-after: nobody passes in"):
+        selfplay(config_for(tmp_path, runner="ray", pass_after=0.5))
 
 
 def test_an_output_that_cannot_be_written_is_noticed_before_the_first_game(tmp_path, monkeypatch):

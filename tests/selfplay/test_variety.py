@@ -141,7 +141,7 @@ def test_rows_follow_the_work() -> None:
 @pytest.mark.parametrize(
     ("options", "game", "found"),
     [
-        ({"boards": "9=1"}, "go:9", "played on one board"),
+        ({"boards": "9=1"}, "go:9", "--boards 9=1: go:9 is played on one board; leave it out"),
         ({"boards": "4=1"}, "go:any", "5 to 19"),
         ({"boards": "9=0"}, "go:any", "SIZE=SHARE"),
         ({"boards": "9=x"}, "go:any", "SIZE=SHARE"),

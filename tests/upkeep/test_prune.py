@@ -358,6 +358,20 @@ def test_chunks_that_no_training_takes(tmp_path):
     assert len(list((tmp_path / CHUNKS).glob("*priorities*"))) == 1
 
 
+def test_on_a_full_disk_sets_and_leftovers_go_all_the_same(tmp_path, monkeypatch):
+    make_run(tmp_path)
+    gathered(tmp_path, seed=4)
+    sets = list(list_sets(tmp_path / CHUNKS))
+
+    def full(*arguments, **options):
+        raise FileError(tmp_path, "the disk is full; free some and run again")
+
+    monkeypatch.setattr(module, "_prune_games", full)
+    with pytest.raises(FileError, match="the disk is full"):
+        prune(PruneConfig(directory=tmp_path, apply=True))
+    assert len(sets) > 1 and list(list_sets(tmp_path / CHUNKS)) == sets[-1:]
+
+
 def test_checkpoints_that_no_training_comes_back_to(tmp_path):
     make_run(tmp_path)
     saved_models = tmp_path / layout.SAVED_MODELS

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.errors import FileError
+from pipeline.machine import uptime
 from pipeline.run import layout
 from pipeline.run.store.base import Busy
 from pipeline.run.store.requests import ANSWER_SECONDS, Conflict, Object, Objects
@@ -37,7 +38,7 @@ LOOK_EVERY = 2.0  # seconds, while waiting
 class _Lease:
     path: Path  # the locked file or folder
     tag: str
-    since: float  # when the request of the last renewal was sent, by _clock
+    since: float  # when the request of the last renewal was sent, by uptime()
     number: int = 0  # of renewals
     lost: bool = False
 
@@ -72,7 +73,7 @@ class Leases:
         finally:
             with self._lock:
                 del self._held[key]
-                if not lease.lost and _clock() - lease.since <= LAST_WRITE:  # otherwise another process may have it
+                if not lease.lost and uptime() - lease.since <= LAST_WRITE:  # otherwise another process may have it
                     with suppress(FileError):  # the lease then expires by itself
                         self._objects.release(key, lease.tag)
 
@@ -88,12 +89,12 @@ class Leases:
         for lease in list(self._held.values()):
             if lease.lost:
                 raise Conflict(lease.path, "another process has taken its lock over; run the same command again")
-            if _clock() - lease.since > LAST_WRITE:
+            if uptime() - lease.since > LAST_WRITE:
                 raise Conflict(lease.path, "its lock couldn't be renewed in time; run the same command again")
 
     def _acquire(self, path: Path, key: str) -> _Lease | None:
         """None: another process has it."""
-        begin = _clock()
+        begin = uptime()
         try:
             return _Lease(path, self._objects.put(key, self._content(0), None), begin)
         except Conflict:
@@ -134,7 +135,7 @@ class Leases:
                 with self._lock:  # not while it is released
                     if self._held.get(key) is not lease or lease.lost:
                         continue
-                    begin = _clock()
+                    begin = uptime()
                     try:
                         lease.tag = self._objects.put(key, self._content(lease.number + 1), lease.tag)
                         lease.since, lease.number = begin, lease.number + 1
@@ -142,11 +143,6 @@ class Leases:
                         lease.lost = True
                     except FileError:
                         continue  # check() measures how long the lease hasn't been renewed
-
-
-def _clock() -> float:
-    """Seconds, including the time that the machine was suspended where the system counts that."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 def _parse(data: bytes) -> dict[str, object]:

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 from pipeline.errors import FileError, NotYet, UsageError, explain
+from pipeline.machine import uptime
 
 WANTED = "s3://BUCKET/FOLDER, gs://BUCKET/FOLDER or az://CONTAINER/FOLDER"
 INSTALL = "pip install 'mugo[cloud]', or ./setup.sh's environment with `pip install -e '.[cloud]'`"
@@ -121,7 +122,7 @@ class Objects:
         self._protocol, self._bucket, self._prefix = protocol, bucket, prefix
         self._settings = SETTINGS[protocol](self.address)
         self._clients: dict[float, Any] = {}  # by their seconds of silence
-        self._clock: tuple[datetime, float] | None = None  # (the server's time, time.monotonic() then)
+        self._clock: tuple[datetime, float] | None = None  # (the server's time, uptime() then)
         try:
             self._client(0)
         except ImportError as error:
@@ -266,14 +267,14 @@ class Objects:
         if self._clock is None:
             key = f".clock-{secrets.token_hex(8)}"
             self.put(key, b"")
-            here = time.monotonic()
+            here = uptime()
             answer = self._ask(key, lambda client: obstore.head(client, key))
             self.delete([key])
             if isinstance(answer, Told):
                 raise FileError(self.address, "an object that was just written isn't there; wanted a consistent store")
             self._clock = answer["last_modified"], here
         there, here = self._clock
-        return there + timedelta(seconds=time.monotonic() - here)
+        return there + timedelta(seconds=uptime() - here)
 
     def _tag(self, facts: Any) -> str:
         return str(facts["version" if self._protocol == "gs" else "e_tag"])
