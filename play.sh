@@ -6,12 +6,12 @@ next_step="the games on the page have ended with it"
 
 usage() {
     cat <<'HELP'
-usage: ./play.sh [--model M] [--port P] [--host H] [--no-browser]
+usage: ./play.sh [--model M]... [--port P] [--host H] [--no-browser]
 
 Sets up .venv if that is missing, then serves a page to play on and opens it in the browser.
 
-  --model M      directory of the model to play against [default: saved_models/best_model, if there is one, and the
-                 trained models that come with MuGo, pretrained/*]
+  --model M      directory of a model to play against; may be given several times [default: saved_models/best_model,
+                 if there is one, and the trained models that come with MuGo, pretrained/*]
   --port P       port to serve the page at [default: 8000]
   --host H       address of this machine to serve it at [default: 127.0.0.1, for this machine only]; 0.0.0.0 lets in a
                  phone on the same network, by the address with a token that is printed
@@ -23,14 +23,16 @@ exit codes: 1 the page can't be served, 2 wrong usage, 129 its terminal was clos
 HELP
 }
 
-model='' options=()
+options=()
 while (($#)); do
+    [[ $1 != --*=* ]] || set -- "${1%%=*}" "${1#*=}" "${@:2}"
     case $1 in
         --model)
             (($# > 1)) || fail "$1 needs a value; see --help" 2
             model=$2
             [[ $model == /* ]] || model=$PWD/$model
-            [[ -d $model ]] || fail "--model: no directory $model; wanted one with a model" 2
+            [[ -n $2 && -d $model ]] || fail "--model: no directory $model; wanted one with a model" 2
+            options+=("$1" "$model")
             shift 2
             ;;
         --port | --host)
@@ -51,6 +53,5 @@ while (($#)); do
     esac
 done
 cd "$root"
-[[ -z $model ]] || options+=(--model "$model")
 set_up fast,serve
 run "$python" main.py serve ${options[@]+"${options[@]}"}

@@ -9,6 +9,7 @@
 #
 # MUGO_PYTHON=/path/to/python uses an environment of your own instead of .venv; nothing is installed then.
 
+[[ ${MUGO_PYTHON:-} != */* || $MUGO_PYTHON == /* ]] || MUGO_PYTHON=$PWD/$MUGO_PYTHON # scripts change the folder
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 child=
 next_step="run the same command again to go on where it stood" # said when a signal has stopped everything
@@ -116,6 +117,8 @@ is_set_up() {
     local found=none extra
     [[ ! -f $stamp ]] || found=$(<"$stamp")
     [[ -x $python && $found == "$wanted "* ]] || return 1
+    # A newer Python in the system's place doesn't find what was installed for the old one.
+    at_once "$python" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("typer") is None)' 2>/dev/null || return 1
     for extra in ${extras//,/ }; do
         [[ ",${found##* }," == *",$extra,"* ]] || return 1
     done

@@ -35,6 +35,12 @@ STARTED_BY = int(os.environ.pop(STARTER, os.getppid()))
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+def uptime() -> float:
+    """Seconds on a clock that goes on while the machine is suspended."""
+    # macOS has no CLOCK_BOOTTIME, and its CLOCK_MONOTONIC counts that time.
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 def available_cores() -> int:
     """How many cores this process may use; a container or job may have only a share of their time."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -205,9 +205,18 @@ def reported(command: str, in_loop: bool = False) -> Iterator[None]:
         goes_on = COMMANDS[command].goes_on if command in COMMANDS else command not in LISTS
         next_step = f"; {NEXT_STEPS.get(command, GO_ON)}" if goes_on else ""
         raise fail("" if is_quiet() else f"interrupted{next_step}", INTERRUPTS.exit_code) from error
-    except BrokenPipeError:
-        # The reader (head, less) has ended. Redirect stdout, or the exit would try to flush it again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError as error:
+        if in_loop:
+            raise
+        goes_on = command in COMMANDS and COMMANDS[command].goes_on  # it may have stopped in the middle of its work
+        if goes_on:
+            with contextlib.suppress(OSError):
+                write(f"mugo {command}: nobody reads its output any more; run the same command again", sys.stderr)
+        # The reader (head, less) has ended, or the terminal. Redirect both, or the exit would try to flush them again.
+        for stream in filter(None, (sys.stdout, sys.stderr)):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        if goes_on:
+            raise typer.Exit(1) from error
     except MemoryError as error:
         found = f"not enough memory ({str(error).rstrip('.') or 'none is left'})"
         wanted = "wanted less at once: fewer games, readouts or positions, or a smaller network"
@@ -575,12 +584,12 @@ def show(
 
     --sgf prints the games of a shard or match instead, as SGF that Sabaki and other programs open: each move with its
     visits and the winrate before it, and black's winrates as a graph. Other record formats have options like it, for
-    their games; files in these formats are shown like matches, whichever program wrote them. --sgf-output writes a file
-    per game. A folder stands for its newest match or shard.
+    their games. --sgf-output writes a file per game. A folder stands for its newest match or shard. `serve` and
+    `engine` open SGF; most other formats are shown like matches, whichever program wrote them (docs/files.md).
 
     \b
     Reads:   a game shard (.gz), its .meta file, a chunk (.h5), a model directory, a match directory, promotions.jsonl,
-             ratings, a pool, an evaluation of --watch, a pack, or the folder of a run
+             ratings, a pool, an evaluation of --watch, a pack, the folder of a run, or records of other programs
     Writes:  nothing, except with --sgf-output: records in that folder
     Exit:    0 shown, 1 missing, damaged or not one of MuGo's files, 2 wrong usage
     Example: python main.py show saved_models/best_model
@@ -742,6 +751,9 @@ def run_program(arguments: Sequence[str] | None = None, name: str = "main.py") -
         take_interrupts(INTERRUPTS.handle)
         sys.unraisablehook = INTERRUPTS.take_back
         app(prog_name=name, args=arguments)
+    except MuGoError as error:  # options of installed packages that contradict each other
+        write(f"mugo: {error}", sys.stderr)
+        sys.exit(error.exit_code)
     except KeyboardInterrupt:  # before or after the command, which reports its own interrupts
         write("mugo: interrupted", sys.stderr)
         end(INTERRUPTS.exit_code)

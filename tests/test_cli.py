@@ -734,3 +734,18 @@ main.run_program()
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=15)
     assert done.returncode == 143 and "interrupted" in done.stderr and "Traceback" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "stream", "code"),
+    [(["presets"], "stdout", 0), (["loop", "--preset", "tictactoe", "--generations", "1"], "stderr", 1)],
+)
+def test_a_reader_that_ends_early_is_no_error_unless_work_is_left(
+    words: list[str], stream: str, code: int, tmp_path: Path
+) -> None:
+    """As head does, and as a connection that is lost."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([sys.executable, ROOT / "main.py", *words], cwd=tmp_path, check=False, **{stream: writer})
+    os.close(writer)
+    assert done.returncode == code

@@ -23,12 +23,15 @@ ROOT = Path(__file__).parent.parent
 # Stands in for Python. `python -c …` is really run; `python main.py loop --extras …` prints the plan's extras;
 # `python main.py loop …` is noted and does what plan.json says: a list of exit codes (0 when used up), or "hang": wait
 # for a signal. `python -m venv DIR` makes DIR with a copy of itself; `python -m pip install` is noted, with exit codes
-# from the plan.
+# from the plan. "newer" in the plan: it finds nothing that was installed, as after an update of the system's Python.
 STAND_IN = f"""#!{sys.executable}
 import json, os, shutil, signal, sys, time
 from pathlib import Path
 words = sys.argv[1:]
 if words[0] == "-c":
+    plan = json.loads((Path(os.environ["STAND_IN_HOME"]) / "plan.json").read_text())
+    if plan.get("newer") and "typer" in words[1]:
+        sys.exit(1)
     os.execv({sys.executable!r}, [{sys.executable!r}, *words])
 home = Path(os.environ["STAND_IN_HOME"])
 def note(text):
@@ -51,6 +54,8 @@ if words[0] == "-m":
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "bin").mkdir(parents=True)
         shutil.copy(__file__, folder / "bin/python")
+    elif words[1:3] == ["pip", "--version"]:
+        sys.exit(bool(plan.get("newer")))
     elif words[1:3] == ["pip", "install"]:
         note("install")
         time.sleep(plan.get("install_seconds", 0))
@@ -224,6 +229,14 @@ def test_set_up_is_renewed_when_the_pins_change(fresh: SetUp) -> None:
     fresh.forget()
     assert fresh.run()[0] == 0
     assert fresh.notes() == ["install", "loop"]
+
+
+def test_a_newer_python_of_the_system_gets_an_environment_of_its_own(fresh: SetUp) -> None:
+    fresh.run()
+    fresh.forget()
+    fresh.plan(newer=True)
+    assert fresh.run()[0] == 0
+    assert fresh.notes() == ["venv", "install", "loop"]
 
 
 def test_the_tests_add_what_only_they_need(fresh: SetUp) -> None:

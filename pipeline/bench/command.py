@@ -112,7 +112,9 @@ def bench(config: BenchConfig, progress: Progress = SILENT) -> BenchSummary | Ma
     doesn't read.
     """
     if config.what == "evaluate":
-        for name, found in (("model", config.model), ("preset", config.preset), ("boards", config.boards)):
+        seconds = config.seconds if "seconds" in config.model_fields_set else None
+        unread = {"model": config.model, "preset": config.preset, "boards": config.boards, "seconds": seconds}
+        for name, found in unread.items():
             if found is not None:
                 raise UsageError(
                     f"bench evaluate --{name}: found {str(found)!r}; wanted none, as its match is between random "
@@ -126,7 +128,7 @@ def bench(config: BenchConfig, progress: Progress = SILENT) -> BenchSummary | Ma
             raise UsageError(
                 f"bench --preset {config.preset}: found method {method}; wanted a preset of {AlphaZero.name}"
             )
-        if _play_settings(config).readouts == 0:
+        if config.what != "train" and _play_settings(config).readouts == 0:
             raise UsageError(f"bench --preset {config.preset}: self-play begins with 0 readouts; wanted at least 1")
     with saying_parts(progress) as part:
         return _bench_pipeline(config, progress, part)

@@ -12,10 +12,10 @@ from pipeline.options import Options
 class BenchConfig(Options):
     """Measure this machine: inference, self-play, gathering and training, with upper bounds.
 
-    Self-play is compared with the bare network on the same batches, training on chunks with training on one batch in
-    memory. Gathering 200,000 positions and compiling take a minute or more, regardless of --seconds. `bench selfplay`
-    and `bench train` measure one stage. `bench evaluate` compares a match played in batches with the same games played
-    one after another.
+    It measures methods that search a tree. Self-play is compared with the bare network on the same batches, training on
+    chunks with training on one batch in memory. Gathering 200,000 positions and compiling take a minute or more,
+    regardless of --seconds. `bench selfplay` and `bench train` measure one stage. `bench evaluate` compares a match
+    played in batches with the same games played one after another.
 
     \b
     Reads:   --model, --preset
@@ -31,7 +31,9 @@ class BenchConfig(Options):
         "batches and one game after another.",
         json_schema_extra={"argument": True},
     )
-    preset: str | None = Field(None, description="Play and train with this preset's settings. [default: plain search]")
+    preset: str | None = Field(
+        None, description="Play and train with this preset's settings; not with evaluate. [default: plain search]"
+    )
     game: str | None = Field(None, description="Game spec, see init --help. [default: the preset's, else init's]")
     network_size: str | None = Field(
         None,
@@ -51,4 +53,6 @@ class BenchConfig(Options):
         description="Games in parallel; with evaluate, games of the match. [default: 256; with evaluate 400]",
     )
     readouts: int | None = Field(None, ge=1, description="Simulations per move. [default: the preset's, else 64]")
-    seconds: float = Field(10.0, gt=0, description="Seconds per measurement; each is repeated and paired.")
+    seconds: float = Field(
+        10.0, gt=0, description="Seconds of each comparison, in alternating windows; not with evaluate."
+    )

@@ -51,12 +51,13 @@ def make_openings(
     """Openings of `plies` moves for num_pairs pairs, numbered after those already known.
 
     stones: the first player's handicap stones, placed before the moves of each new opening; empty: no handicap.
-    An opening that repeats another or ends the game is sampled again at a higher temperature. The last of ATTEMPTS is
-    accepted as it is. Every opening has its own random stream.
+    An opening that repeats another, leads to the same position or ends the game is sampled again at a higher
+    temperature. The last of ATTEMPTS is accepted as it is. Every opening has its own random stream.
     """
     if plies == 0:
         return [[] for _ in range(num_pairs)]
     taken, before = {tuple(opening) for opening in known}, len(known)
+    reached = set() if stones else {_reached(game, opening) for opening in known}
     openings: dict[int, list[int]] = {}
     waiting = list(range(before, before + num_pairs))
     for attempt in range(ATTEMPTS):
@@ -66,15 +67,23 @@ def make_openings(
             streams = [np.random.default_rng([seed, pair, attempt]) for pair in pairs]
             begun = [stones[pair - before] if stones else [] for pair in pairs]
             sampled = sample_moves(game, policies, plies, TEMPERATURE_FACTOR**attempt, streams, begun)
-            for pair, moves in zip(pairs, sampled, strict=True):
-                last_try = attempt == ATTEMPTS - 1
-                if last_try or (len(moves) == plies and tuple(moves) not in taken):
+            for pair, moves, points in zip(pairs, sampled, begun, strict=True):
+                last_try, position = attempt == ATTEMPTS - 1, _reached(game, moves, points)
+                is_new = len(moves) == plies and tuple(moves) not in taken and position not in reached
+                if last_try or is_new:
                     openings[pair] = moves
                     taken.add(tuple(moves))
+                    reached.add(position)
                 else:
                     again.append(pair)
         waiting = again
     return [openings[pair] for pair in sorted(openings)]
+
+
+def _reached(game: AnyGame, opening: Sequence[int], stones: Sequence[int] = ()) -> bytes:
+    """The position's bytes. Moves in another order give the same, unless the state has the latest moves."""
+    *_, last = replay_one(game, opening, stones)
+    return last.tobytes()
 
 
 def sample_moves(

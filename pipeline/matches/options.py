@@ -71,5 +71,9 @@ class MatchOptions(OpeningOptions, WorkerOptions, PlaySearchOptions):
     """How games between players are played."""
 
     game: str | None = Field(None, description="Game spec; needed if no player is a model.")
-    readouts: int = Field(800, ge=0, description="Simulations per move of each model given without @READOUTS.")
+    readouts: int = Field(
+        800,
+        ge=0,
+        description="Simulations per move of each model given without @READOUTS; plies if its method searches no tree.",
+    )
     seed: int = Field(0, ge=0, description="Seed of openings, random players and noise.")

@@ -50,7 +50,7 @@ from pipeline.run.matches import (
     verify_games,
 )
 from pipeline.run.models import Model, check_game, game_as_seen, read_model, resolve_champion
-from pipeline.workers.processes import ProcessPool, check_workers
+from pipeline.workers.processes import ProcessPool, check_workers, on_shares_of_cores
 from pipeline.workers.worker_pool import Models
 
 if TYPE_CHECKING:
@@ -446,7 +446,10 @@ class MatchRunner:
             hang, most = config.hang_seconds, config.parallel_games
             return RayPool(self._cluster, READER, job, models, threads * rows, hang, most=most)
         say_first(self._progress, f"starting {workers} workers")
-        return ProcessPool(READER, [job] * workers, threads * rows, config.hang_seconds)
+        # An engine is a child of its worker, and would have that share of the cores alone.
+        has_engine = any(entrant.kind is not None and entrant.kind.runs_program for entrant in entrants)
+        jobs = [job] * workers if has_engine else on_shares_of_cores(job, workers)
+        return ProcessPool(READER, jobs, threads * rows, config.hang_seconds)
 
     def _size(self, entrants: Sides, num_games: int, threads: int) -> tuple[int, int]:
         """(threads, at most as many as given; games of each at once)."""

@@ -165,7 +165,10 @@ def make_evaluators(
     computes them correctly.
     """
     starter = _Starter(architecture, fold(architecture, weights), calibration, progress)
-    usable = [one for one in available_backends(backend) if one.precision != "int8" or calibration is not None]
+    usable, others = (
+        [one for one in available_backends(backend, on_gpu) if one.precision != "int8" or calibration is not None]
+        for on_gpu in (True, False)
+    )
     cached = _CachedChoice(architecture, usable)
     if backend == "auto" and len(usable) > 1:
         choice = cached.read(name)
@@ -174,16 +177,21 @@ def make_evaluators(
         if choice not in usable or afresh:
             choice = _measured_fastest(usable, starter, cached, name, progress)
         usable.sort(key=lambda one: one != choice)
-    for one in usable:
+    # A GPU that torch finds may be full, or too old for this torch. Then an exact backend needs no measurement.
+    for one in dict.fromkeys([*usable, *sorted(others, key=lambda one: one.precision == "int8")]):
+        if one in starter.refused:
+            continue
         evaluators = starter.start(one, max_batch, num_threads, least_batch)
         if evaluators is not None:
+            if one not in usable:
+                progress.warn(f"the GPU can't be used (see above): {one} computes instead")
             if name and one in starter.differences:
                 cached.write_difference(name, starter.differences[one])
             return evaluators
     refused = "; ".join(f"{backend} ({problem})" for backend, problem in starter.refused.items())
     raise MuGoError(
         f"inference backend {backend}: nothing computes this network as float32 does: "
-        f"{refused or 'int8 needs calibration positions'}; try --backend torch"
+        f"{refused or 'int8 needs calibration positions'}{'' if backend == 'torch' else '; try --backend torch'}"
     )
 
 
@@ -249,10 +257,11 @@ def _measured_fastest(
     return choice
 
 
-def available_backends(backend: str) -> list[BackendSpec]:
+def available_backends(backend: str, on_gpu: bool = True) -> list[BackendSpec]:
     """The backends that the option ``backend`` allows on this machine, in the order of preference without measurement.
 
-    ``auto`` leaves out torch.compile, which starts slowly, if OpenVINO is installed.
+    ``auto`` leaves out torch.compile, which starts slowly, if OpenVINO is installed. on_gpu: use the GPU alone if
+    torch finds one.
     Raises UsageError if the backend is unknown, serves other methods only or isn't installed.
     """
     if backend not in NETWORK_BACKENDS:
@@ -263,7 +272,7 @@ def available_backends(backend: str) -> list[BackendSpec]:
     compiler = any(shutil.which(name) for name in (os.environ.get("CXX", "c++"), "g++", "clang++"))
     if backend == "compile" and not compiler:
         raise UsageError("inference backend compile: no C++ compiler (c++, g++, clang++) found; use --backend auto")
-    if backend in ("auto", "torch") and _has_cuda():
+    if on_gpu and backend in ("auto", "torch") and _has_cuda():
         return [BackendSpec("torch", "cuda", precision) for precision in ("float16", "bfloat16", "float32")]
     if backend == "int8":
         if not largest_int8_kernel():
@@ -281,7 +290,8 @@ def available_backends(backend: str) -> list[BackendSpec]:
 
 def _may_have_cuda() -> bool:
     """Whether there is an NVIDIA driver, without importing torch."""
-    return Path("/dev/nvidiactl").exists() or Path("/proc/driver/nvidia/version").exists() or os.name == "nt"
+    signs = "/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg"  # the last one: Linux on Windows
+    return any(Path(sign).exists() for sign in signs) or os.name == "nt"
 
 
 def _has_cuda() -> bool:
@@ -386,16 +396,24 @@ def evaluation_rate(evaluators: Sequence[Evaluator], planes: Planes, seconds: fl
             now = time.perf_counter()
         runs.append((batches, started, now))
 
-    run_together([partial(work, evaluator) for evaluator in evaluators])
+    run_together([partial(work, evaluator) for evaluator in evaluators], ready.abort)
     batches, started, ended = zip(*runs, strict=True)
     return sum(batches) * len(planes) / (max(ended) - min(started))
 
 
-def run_together(works: Sequence[Callable[[], object]]) -> None:
-    """Run all at the same time, each in a thread, and wait for all. Raises the first one's exception."""
+def run_together(works: Sequence[Callable[[], object]], give_up: Callable[[], object] = lambda: None) -> None:
+    """Run all at the same time, each in a thread, and wait for all. Raises the first one's exception.
+
+    give_up: called if the system gives no more threads; releases those that wait for the others
+    """
     with ThreadPoolExecutor(len(works)) as threads:
-        for running in [threads.submit(work) for work in works]:
-            running.result()
+        try:
+            running = [threads.submit(work) for work in works]
+        except RuntimeError:
+            give_up()
+            raise
+        for one in running:
+            one.result()
 
 
 class _CachedChoice:

@@ -216,16 +216,22 @@ class Estimates(NamedTuple):
     score: FloatArray  # [B] the expected lead at the end, in the game's points
 
 
-def estimator(architecture: Architecture, weights: Weights) -> Callable[[Planes], Estimates]:
+def estimator(architecture: Architecture, weights: Weights, num_threads: int) -> Callable[[Planes], Estimates]:
     """A function that estimates planes [B, C, H, W]; it ignores planes added to the game since the network was made.
 
-    Unfolded torch in float32: much slower than ``inference.py``, for a few positions at a time.
+    Unfolded torch in float32: much slower than ``inference.py``, for a few positions at a time. num_threads: of torch
+    in each thread that calls it.
     """
     network = load_network(architecture, weights).eval()
 
     @torch.inference_mode()
     def estimate(planes: Planes) -> Estimates:
-        outputs = network(torch.from_numpy(np.ascontiguousarray(planes[:, : architecture.planes])))
+        before = torch.get_num_threads()  # a setting of the calling thread, which may be another one for its evaluator
+        torch.set_num_threads(num_threads)
+        try:
+            outputs = network(torch.from_numpy(np.ascontiguousarray(planes[:, : architecture.planes])))
+        finally:
+            torch.set_num_threads(before)
         score = outputs.score * side_of(outputs.ownership_logits.shape[1])
         return Estimates(torch.tanh(outputs.ownership_logits).numpy(), score.numpy())
 

@@ -97,7 +97,7 @@ def load_with_margins(
                     made.extend(load_evaluators(_of_margins(model), max_batch, num_threads, _exact(backend), progress))
             return made[thread](planes)
 
-        owners = _owners_of(model)
+        owners = _owners_of(model, num_threads)
         for thread in range(num_threads):
             evaluators[thread].margins = MarginNetwork(partial(margins, thread), owners)
     return evaluators
@@ -154,9 +154,9 @@ def load_tree_margins(model: Model, leaves: int, backend: str, progress: Progres
     return MarginNetwork(load_tree_evaluator(_of_margins(model), leaves, _exact(backend), progress), _owners_of(model))
 
 
-def _owners_of(model: Model) -> Callable[[Planes], FloatArray]:
-    """The expected owners of points. Loads its network, and torch, when it is first called."""
-    made = cache(lambda: load_estimator(model))
+def _owners_of(model: Model, callers: int = 1) -> Callable[[Planes], FloatArray]:
+    """The expected owners of points, as load_estimator(). Loads its network, and torch, when it is first called."""
+    made = cache(lambda: load_estimator(model, callers))
     return lambda planes: made()(planes).ownership
 
 
@@ -189,12 +189,16 @@ def load_tree_evaluator(model: Model, leaves: int, backend: str, progress: Progr
     return evaluate
 
 
-def load_estimator(model: Model) -> Callable[[Planes], Estimates]:
-    """Estimates ownership and score of single positions: networks/modules.py. Raises FileError naming the model."""
+def load_estimator(model: Model, callers: int = 1) -> Callable[[Planes], Estimates]:
+    """Estimates ownership and score of single positions: networks/modules.py. Raises FileError naming the model.
+
+    callers: threads that share the cores
+    """
     from pipeline.networks.modules import estimator
 
     with naming(model.path):
-        return estimator(Architecture.from_dict(model.info.architecture), model.weights)
+        threads = max(1, available_cores() // callers)
+        return estimator(Architecture.from_dict(model.info.architecture), model.weights, threads)
 
 
 def calibration_of(model: Model, architecture: Architecture | None = None) -> Planes:

@@ -23,6 +23,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -42,6 +43,15 @@ def check_workers(runner: str, workers: int) -> None:
     """Raises UsageError for worker processes of this machine together with a cluster."""
     if runner == "ray" and workers:
         raise UsageError(f"--workers {workers}: processes of this machine; leave it out with --runner ray")
+
+
+def on_shares_of_cores(job: dict[str, Any], workers: int) -> list[dict[str, Any]]:
+    """The job of each worker, which keeps to its share of the cores; to all of them if there are fewer than workers."""
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    if len(cores) < workers:
+        return [job] * workers
+    ends = [number * len(cores) // workers for number in range(workers + 1)]
+    return [{**job, "cores": cores[first:end]} for first, end in pairwise(ends)]
 
 
 @dataclass(eq=False, kw_only=True)

@@ -365,7 +365,7 @@ def test_evaluate_plays_on_and_promotes_nobody(tmp_path: Path) -> None:
     assert f"3 stones for {model.name}-h3, who is black in every game; white moves first" in text
     assert "(C3 E5 C5)" in text
     for (name, record), one in zip(records_of(Path(summary.match)), match.games, strict=True):
-        assert "HA[3]" in record and "PL[W]" in record, name
+        assert "HA[3]" in record and "PL[W]" in record and "RU[NZ]" in record, name
         assert (Path(summary.match) / layout.MATCH_SGF / f"{one.index:06d}.sgf").exists()
         found = read_sgf(record.encode(), GO7)
         assert np.array_equal(found.start, handicap_start(GO7, one.stones))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from pipeline.errors import FileError, UsageError
+from pipeline.games.replay import replay_one
 from pipeline.games.specs import parse_game
 from pipeline.matches.openings import (
     ATTEMPTS,
@@ -55,6 +56,8 @@ def test_they_are_distinct_unfinished_and_of_full_length(spec, pairs, plies, num
     openings = make_openings(game, two_policies(game)[:num_policies], pairs, plies, seed=3, max_batch=16)
     assert [len(opening) for opening in openings] == [plies] * pairs
     assert len({tuple(opening) for opening in openings}) == pairs
+    ends = {state.tobytes() for opening in openings for *_, state in [list(replay_one(game, opening))]}
+    assert len(ends) == pairs, "moves in another order are the same opening"
     for opening in openings:
         state = game.initial(1)
         history = game.initial_history(state)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -386,6 +387,24 @@ def test_unknown_and_missing_backends_are_usage_errors(monkeypatch: pytest.Monke
     assert {backend.name for backend in available_backends("auto")} == {"torch"}
 
 
+@pytest.mark.parametrize("backend", ["auto", "torch"])
+def test_a_gpu_that_cannot_be_used_does_not_stop_playing(monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
+    """Its memory is full, or it is too old for this torch."""
+    build = BackendSpec.build
+
+    def fails(spec: BackendSpec, *arguments: Any) -> Any:
+        if spec.device == "cuda":
+            raise RuntimeError("CUDA error: no kernel image is available")
+        return build(spec, *arguments)
+
+    monkeypatch.setattr(inference, "_has_cuda", lambda: True)
+    monkeypatch.setattr(BackendSpec, "build", fails)
+    said = Heard()
+    [evaluator] = make_evaluators(GO, lively_weights(GO), 16, 1, backend, said)
+    assert evaluator.backend.device == "cpu" and evaluator(random_planes(GO, 2))[1].shape == (2,)
+    assert any(f"the GPU can't be used (see above): {evaluator.backend} computes" in text for text in said.warned)
+
+
 def test_weights_of_another_architecture_are_refused() -> None:
     with pytest.raises(MuGoError, match="has shape"):
         make_evaluators(GO, lively_weights(ARCHITECTURES["points"]), 16, 1)
@@ -410,6 +429,27 @@ def test_measuring_ends_with_the_error_of_a_backend_that_fails() -> None:
     ended = threading.Event()
     threading.Thread(target=measure, daemon=True).start()
     assert ended.wait(60), "one thread waits for another that has ended"
+
+
+def test_measuring_ends_where_the_system_gives_no_more_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    submit, count = inference.ThreadPoolExecutor.submit, [0]
+
+    def limited(*arguments: Any) -> Any:
+        count[0] += 1
+        if count[0] > 1:
+            raise RuntimeError("can't start new thread")
+        return submit(*arguments)
+
+    def measure() -> None:
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            evaluation_rate(evaluators, random_planes(GO, 16), seconds=0.05)
+        ended.set()
+
+    evaluators = make_evaluators(GO, lively_weights(GO), 16, 2, "torch")
+    monkeypatch.setattr(inference.ThreadPoolExecutor, "submit", limited)
+    ended = threading.Event()
+    threading.Thread(target=measure, daemon=True).start()
+    assert ended.wait(60), "one thread waits for another that never began"
 
 
 @needs_openvino
