@@ -35,11 +35,13 @@ class Sgf:
     game    the standard's number (GM)
     rules   the name of the rules (RU), may be empty
     margin  whether results say by how much (RE[B+7.5]), in the unit of scores()
+    rules_with_handicap  RU of games with handicap stones; "": rules
     """
 
     game: int
     rules: str = ""
     margin: bool = False
+    rules_with_handicap: str = ""
 
 
 class InSgf(Game):
@@ -160,6 +162,10 @@ class Spoken(AnyGame):
         if self.speaks:
             raise NotImplementedError(f"{self.spec}: its moves are texts, of which no table has room")
         return super().legal(states, history)
+
+    @abstractmethod
+    def refused(self, states: States) -> BoolArray:
+        """[B] whether the latest move was invalid; states after a player's move."""
 
     @abstractmethod
     def written(self, moves: Sequence[int]) -> tuple[list[int], Said]:

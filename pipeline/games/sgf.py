@@ -105,6 +105,8 @@ def line_sgf(game: InSgf, states: Sequence[States], players: Sequence[int], play
         result = f"{COLOURS[int(scores[0] < 0)]}+{margin}" if scores[0] else "0"
     elif played.resigned_by is not None:
         result = f"{COLOURS[1 - played.resigned_by]}+R"
+    setup = _setup(game, states[0])
+    has_handicap = any(one.startswith("HA") for one in setup)
     header = [
         sgf_property("FF", "4"),
         sgf_property("GM", str(form.game)),
@@ -112,13 +114,13 @@ def line_sgf(game: InSgf, states: Sequence[States], players: Sequence[int], play
         sgf_property("AP", "MuGo:1"),
         sgf_property("SZ", str(game.board_shape[0])),
         sgf_property("KM", f"{game.komi:g}" if isinstance(game, Komi) else ""),
-        sgf_property("RU", form.rules),
+        sgf_property("RU", (has_handicap and form.rules_with_handicap) or form.rules),
         sgf_property("PB", text.first),
         sgf_property("PW", text.second),
         sgf_property("EV", text.event),
         sgf_property("RO", text.round),
         sgf_property("RE", result),
-        *_setup(game, states[0]),
+        *setup,
         *shown[:1],
         sgf_property("C", text.comment),
     ]
@@ -132,12 +134,13 @@ def _setup(game: Game, state: States) -> list[str]:
         return []
     points = state[0][: game.num_points]
     stones = [np.flatnonzero(points == player + 1).tolist() for player in range(2)]
-    handicap = len(stones[0]) if not stones[1] and len(stones[0]) > 1 else 0
+    to_move = int(game.to_move(state)[0])
+    handicap = len(stones[0]) if to_move == 1 and not stones[1] and len(stones[0]) > 1 else 0
     found = [sgf_property("HA", str(handicap) if handicap else "")]
     for name, of_player in zip(SETUP, stones, strict=False):
         if of_player:
             found.append(name + "".join(f"[{_point(game, point)}]" for point in of_player))
-    return [*found, sgf_property("PL", COLOURS[int(game.to_move(state)[0])])]
+    return [*found, sgf_property("PL", COLOURS[to_move])]
 
 
 @dataclass(frozen=True)

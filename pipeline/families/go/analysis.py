@@ -370,7 +370,7 @@ class Analysis:
                 return
             player, action = moves[number]
             try:
-                state = game.play(with_turn(game, state, player), np.array([action], np.int32), history)
+                state = game.play(with_turn(game, state, player, history), np.array([action], np.int32), history)
             except IllegalMove as error:
                 why = game.in_words(str(error))
                 raise IllegalTurn(f"Illegal move {number}: {query.moves[number][1][:10]} ({why})") from error

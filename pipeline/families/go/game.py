@@ -56,7 +56,9 @@ from pipeline.games.stones import COLUMNS_WITHOUT_I, REFUSALS, BoardGame, Look, 
 DEFAULT_KOMI = 7.5
 HOME = 9  # the own board of the game of all sizes
 LONGEST = 10_000  # plies of a game without a move limit; in theory superko allows many more
-SGF_RULES = "Chinese"  # of the rules that other programs know, these come closest to area scoring with superko
+# Of the rules that other programs know, these come closest to area scoring with superko. For each handicap stone,
+# Chinese rules give White a point; New Zealand's don't.
+SGF_RULES, SGF_RULES_WITH_HANDICAP = "Chinese", "NZ"
 ZOBRIST_SEED = 20260119  # part of no file format: keys never leave a process
 
 
@@ -66,7 +68,7 @@ class Go(BoardGame, KernelGame, InSgf, Komi, AnyPosition, Setups):
     known_as = "Go"
     columns, examples = COLUMNS_WITHOUT_I, "e.g. D4 or pass"
     look = Look(on_lines=True)
-    sgf = Sgf(1, SGF_RULES, margin=True)
+    sgf = Sgf(1, SGF_RULES, True, SGF_RULES_WITH_HANDICAP)
     can_settle = has_margins = True
     resigned_behind = 10.0  # points: games that are closer are played to two passes
     refusals: ClassVar[Mapping[int, str]] = {
@@ -99,9 +101,11 @@ class Go(BoardGame, KernelGame, InSgf, Komi, AnyPosition, Setups):
         self.first_word = self.num_points + kernels.TO_MOVE
         self.size, self.komi = size, komi
         self._boards = self.title_here
-        self.max_plies = self.move_limit = 2 * self.num_points if max_plies is None else max_plies
+        usual = 2 * self.num_points
+        self.max_plies = self.move_limit = usual if max_plies is None else max_plies
+        self._given = None if max_plies == usual else max_plies  # what the spec says
         self._options = "" if komi == DEFAULT_KOMI else f",komi={komi:g}"
-        self._limit = "" if self.max_plies == 2 * self.num_points else f",moves={self.max_plies}"
+        self._limit = "" if self._given is None else f",moves={self._given}"
         self.spec = f"go:{size}{self._options}{self._limit}"
         self._neighbours = np.ascontiguousarray(points_around(size)[:, :4])
         self._beside, self._words = sets_beside(size), words_for(self.num_points)
@@ -136,7 +140,7 @@ class Go(BoardGame, KernelGame, InSgf, Komi, AnyPosition, Setups):
         return f"{self.size}×{self.size} Go"
 
     def varied(self, setup: int) -> Self:
-        return type(self)(self.size, self.komi + setup / 2, self.max_plies) if setup else self
+        return type(self)(self.size, self.komi + setup / 2, self._given) if setup else self
 
     def with_komi(self, komi: float) -> Self:
         if komi == self.komi:
@@ -144,7 +148,7 @@ class Go(BoardGame, KernelGame, InSgf, Komi, AnyPosition, Setups):
         if not _is_komi(komi, self.num_points):
             wanted = f"wanted a multiple of 0.5, at most {self.num_points}"
             raise UsageError(f"{self.board_title}: found komi {komi:g}; {wanted}")
-        return type(self)(self.size, komi, self.max_plies)
+        return type(self)(self.size, komi, self._given)
 
     def adopt(self, states: States) -> States:
         adopted = states.copy()
@@ -260,6 +264,8 @@ class GoAnyBoard(Go, AllBoards):
 
     def __init__(self, size: int, komi: float = DEFAULT_KOMI, max_plies: int | None = None) -> None:
         super().__init__(size, komi, max_plies)
+        self._given = max_plies  # of all boards, also where it is this one's usual limit
+        self._limit = "" if max_plies is None else f",moves={max_plies}"
         self.family = f"go:{ANY}{self._options}{self._limit}"
         self._boards = "Go on all boards" if size == HOME else f"Go on all boards, here {size}×{size}"
         board = "" if size == HOME else f",{SIZE}={size}"
@@ -270,10 +276,10 @@ class GoAnyBoard(Go, AllBoards):
             raise UsageError(f"{self.spec}: found size {size}; wanted {SIZES[0]} to {SIZES[-1]}")
         if not _is_komi(self.komi, size * size):
             raise UsageError(f"{self.spec}: komi {self.komi:g} on size {size}; wanted a board of more points than that")
-        return type(self)(size, self.komi, self.max_plies if self._limit else None)
+        return type(self)(size, self.komi, self._given)
 
     def as_seen(self, other: AnyGame) -> Self | None:
-        return type(self)(other.size, other.komi, other.max_plies) if isinstance(other, Go) else None
+        return type(self)(other.size, other.komi, other._given) if isinstance(other, Go) else None
 
     def analyse(self, states: States, history: History | None, allowed: BoolArray, planes: Planes) -> None:
         super().analyse(states, history, allowed, planes)

@@ -68,6 +68,7 @@ RULES_IN_WORDS = "area scoring, superko, no suicide and no bonus"
 AREA_RULES = frozenset(
     ["aga", "bga", "chinese", "chinesekgs", "chineseogs", "french", "newzealand", "nz", "tromptaylor"]
 )  # fmt: skip
+MOST_PLIES = 5_000  # of a loaded record, whose memory grows with their square
 # Options of an analysis. Those that aren't used here only say what KataGo is to leave out or add.
 KNOWN_PAIRS = frozenset(
     ["interval", "minmoves", "maxmoves", "ownership", "rootinfo", "ownershipstdev", "movesownership",
@@ -266,6 +267,8 @@ class Gtp:
             record = record_of(line, game)
             game = self._with_komi_of(record, game)
             last = len(record.moves) if move is None else min(max(0, move - 1), len(record.moves))
+            if last > MOST_PLIES:
+                raise MuGoError(f"{last:,} moves; wanted at most {MOST_PLIES:,}")
             _check(game, record, last)
         except MuGoError as error:
             raise GtpError(f"cannot load file: {game.in_words(str(error))}") from error

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import re
 
-from pipeline.errors import IllegalMove, UsageError
+from pipeline.errors import IllegalMove, MuGoError, UsageError
 from pipeline.families.gomoku.game import Gomoku
 from pipeline.games.capabilities import AllBoards
 from pipeline.games.contract import small_number
@@ -49,6 +49,7 @@ class Gomocup:
         self._started = False
         self._board: list[tuple[str, int]] | None = None  # lines of BOARD so far
         self._broken = ""  # what is wrong with the first bad one
+        self._placed: tuple[list[int], list[int]] = ([], [])  # each player's stones of the last BOARD
         self._skips = False  # whether lines belong to an unknown command, up to DONE
         self._limits: dict[str, float] = {}  # by INFO key, in seconds
         self.ended = False
@@ -77,8 +78,8 @@ class Gomocup:
                 self._skips = command.endswith("BOARD")
                 return [f"UNKNOWN command {shown(words[0])}; known: {', '.join(self._known())}"]
             return method(rest)
-        except ProtocolError as error:
-            return [f"ERROR {self._game.in_words(str(error))}"]
+        except (ProtocolError, MuGoError) as error:
+            return [f"ERROR {' '.join(self._game.in_words(str(error)).split())}"]
 
     def _known(self) -> list[str]:
         return sorted(name.removeprefix("_on_").upper() for name in dir(self) if name.startswith("_on_"))
@@ -118,7 +119,11 @@ class Gomocup:
     def _on_turn(self, rest: str) -> list[str]:
         self._need_start()
         self._play(self._point("TURN", rest))
-        return [self._move()]
+        try:
+            return [self._move()]
+        except MuGoError:  # of the search
+            self.session.undo()
+            raise
 
     def _on_board(self, rest: str) -> list[str]:
         self._need_start()
@@ -128,6 +133,11 @@ class Gomocup:
     def _on_takeback(self, rest: str) -> list[str]:
         self._need_start()
         point, last = self._point("TAKEBACK", rest), self.session.moves[-1:]
+        of_last = self._placed[1 - int(self._game.to_move(self.session.state)[0])]
+        if not last and point in of_last and not self._captures:
+            of_last.remove(point)
+            self.session.restart(self._game.with_stones(*self._placed))
+            return ["OK"]
         if last != [point]:
             named = self._text(last[0]) if last else "none"
             raise ProtocolError(f"TAKEBACK {rest}: that isn't the last move ({named})")
@@ -189,6 +199,7 @@ class Gomocup:
         except IllegalMove as error:
             raise ProtocolError(f"BOARD: {error}") from error
         self.session.restart(position)
+        self._placed = first, second
         return [self._move()]
 
     # Moves
@@ -199,6 +210,7 @@ class Gomocup:
 
     def _restart(self) -> list[str]:
         self._started = True
+        self._placed = [], []
         self.session.restart()
         return ["OK"]
 

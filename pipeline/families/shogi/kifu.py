@@ -757,7 +757,7 @@ class _KifReader(_Reader):
         if not self._rows:
             if name in HANDICAPS and self.game.size == 9:
                 self.begin(handicap(self.game, name))
-            elif name not in (EVEN[self.game.size], OTHER_BEGINNING, ""):
+            elif name not in (EVEN[self.game.size], ""):
                 known = ", ".join((*EVEN.values(), *HANDICAPS))
                 raise MuGoError(f"a game that begins {name[:20]!r}, without a diagram; known without: {known}")
             return

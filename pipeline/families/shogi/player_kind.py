@@ -50,6 +50,7 @@ class UsiKind(PlayerKind):
     runs_program = True
     most_rows = ENGINE_ROWS
     takes_handicap = False
+    default_game = "shogi"
 
     def default_name(self, spec: str, argument: str) -> str:
         parse_command(argument)

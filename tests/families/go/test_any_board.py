@@ -18,6 +18,7 @@ from pipeline.games.testing import sample_positions
         ("go:any,size=9", "go:any", "go:any", 9),
         ("go:any,komi=7,size=13", "go:any,size=13,komi=7", "go:any,komi=7", 13),
         ("go:any,size=5,moves=40", "go:any,size=5,moves=40", "go:any,moves=40", 5),
+        ("go:any,moves=162", "go:any,moves=162", "go:any,moves=162", 9),
         ("go:13,komi=7", "go:13,komi=7", "go:13,komi=7", 13),
     ],
 )
@@ -46,6 +47,10 @@ def test_relations() -> None:
         home.on_board(4)
     assert parse_game("go:any,moves=40").on_board(13).spec == "go:any,size=13,moves=40"
     assert parse_game("go:any").on_board(13).max_plies == plain.max_plies
+    limited = parse_game("go:any,moves=200")  # also where 200 is the usual limit
+    assert limited.on_board(10).spec == "go:any,size=10,moves=200"
+    assert limited.on_board(10).varied(1).spec == "go:any,size=10,komi=8,moves=200"
+    assert family_of(limited.on_board(10)) == family_of(limited)
     much = parse_game("go:any,komi=30")
     assert parse_game(recorded := much.on_board(6).spec).spec == recorded
     with pytest.raises(UsageError, match="komi 30 on size 5; wanted a board of more points"):

@@ -370,6 +370,13 @@ def test_loadsgf_takes_the_board_of_a_record(say, tmp_path, size, points, shown)
     assert f"the board is {shown}×{shown}; wanted 9×9" in say(f"loadsgf {path}") and say("get_komi") == "= 7"
 
 
+def test_loadsgf_refuses_a_record_of_too_many_moves(say, tmp_path):
+    path = tmp_path / "passes.sgf"
+    path.write_text(f"(;GM[1]SZ[9]{';B[];W[]' * 2501})")
+    assert say(f"loadsgf {path}") == "? cannot load file: 5,002 moves; wanted at most 5,000"
+    assert say(f"loadsgf {path} 5001").startswith("=")
+
+
 def test_loadsgf_says_what_it_took(tmp_path):
     path, any_board, said = tmp_path / "game.sgf", of_any_board(), []
     any_board.gtp._say = said.append

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipeline.errors import UsageError
+from pipeline.errors import MuGoError, UsageError
 from pipeline.families.gomoku.game import Gomoku
 from pipeline.families.gomoku.gomocup import Gomocup
 from pipeline.families.gomoku.protocol import GomocupProtocol
@@ -157,7 +157,25 @@ def test_a_whole_position(session: Gomocup, first_free: FirstFree) -> None:
     assert said(session, "BOARD", "7,7,1", "8,8,2", "DONE") == ["0,0"]
     assert said(session, "BOARD", "DONE") == ["0,0"]  # empty: the engine begins
     assert said(session, "BOARD", "7,7,2", "INFO timeout_turn 100", "DONE") == ["0,0"]
-    assert said(session, "TAKEBACK 0,0", "TAKEBACK 7,7")[1].startswith("ERROR TAKEBACK 7,7")
+    assert said(session, "TAKEBACK 0,0", "TAKEBACK 7,7", "TURN 7,7") == ["OK", "OK", "0,0"]
+    assert said(session, "BOARD", "7,7,2", "8,8,1", "9,9,2", "DONE", "TAKEBACK 0,0", "TAKEBACK 8,8") == [
+        "0,0",
+        "OK",
+        "ERROR TAKEBACK 8,8: that isn't the last move (none)",
+    ]
+    assert said(session, "TAKEBACK 7,7", "TAKEBACK 8,8", "TAKEBACK 9,9", "TURN 9,9") == ["OK", "OK", "OK", "0,0"]
+    assert said(session, "RESTART", "TAKEBACK 9,9")[1].startswith("ERROR TAKEBACK 9,9: that isn't the last move (none)")
+
+
+def test_a_failing_search_is_an_answer(session: Gomocup, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*arguments: object) -> int:
+        raise MuGoError("the network computed numbers\nthat are not finite")
+
+    monkeypatch.setattr(session.session, "think", fails)
+    wrong = "ERROR the network computed numbers that are not finite"
+    assert said(session, "START 15", "BEGIN", "TURN 7,7") == ["OK", wrong, wrong]
+    monkeypatch.undo()
+    assert said(session, "TURN 7,7") == ["0,0"], "the position is what it was"
 
 
 def test_the_order_of_a_boards_lines_does_not_matter() -> None:

@@ -11,8 +11,28 @@ from pipeline.games.contract import States
 from pipeline.games.records import RecordText
 from pipeline.games.specs import parse_game
 from pipeline.games.testing import random_games
+from pipeline.play.game_in_progress import GameInProgress
 from tests.games.playing import NO_HISTORY, assert_same_board, game_sgf
 from tests.reference.othello import OthelloReference
+
+
+def test_a_forced_pass_may_be_left_out() -> None:
+    """As in the records of programs that don't write it, from whose moves the rest follows."""
+    game = parse_game("othello:6")
+    left_out, rng = 0, np.random.default_rng(1)
+    for _ in range(20):
+        written, short = GameInProgress(game), GameInProgress(game)
+        while not written.has_ended:
+            player, action = written.to_move, int(rng.choice(written.choices()))
+            written.play(action, player)
+            if action == game.pass_action:
+                left_out += 1
+            else:
+                short.play(action, player)
+        assert board(game, short.states) == board(game, written.states) and short.has_ended == written.has_ended
+    assert left_out > 5
+    with pytest.raises(IllegalMove, match="out of turn"):
+        GameInProgress(game).play(game.parse_action("c2"), 1)
 
 
 def position(text: str, mover: str = "X") -> tuple[Othello, States]:

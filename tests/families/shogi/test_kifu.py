@@ -320,6 +320,7 @@ WRONG = [
     ("a.csa", "PI\n+\n'comment+2726FU\nT1\n-3334FU\n", "line 5: -3334FU: a move of the player who has just moved"),
     ("a.csa", "PI\n" + "x" * 600, "line 2: 600 characters"),
     ("a.kif", "手合割：二十枚落ち\n", "a game that begins '二十枚落ち', without a diagram; known without: 平手"),
+    ("a.kif", "手合割：その他\n   1 ７六歩(77)\n", "line 2: a game that begins 'その他', without a diagram"),
     ("a.kif", "手合割：詰将棋\n   1 １二金打\n", "line 2: a game that begins '詰将棋', without a diagram"),
     ("a.kif", '[Variant "Shogi"]\n\n1. P-7f P-3d 2. R-6h\n', "nothing that such a record has"),
     ("a.kif", "   3 ７六歩(77)\n", "line 1: '3 ７六歩(77)'; wanted move 1"),
