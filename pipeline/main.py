@@ -211,7 +211,7 @@ def reported(command: str, in_loop: bool = False) -> Iterator[None]:
         goes_on = command in COMMANDS and COMMANDS[command].goes_on  # it may have stopped in the middle of its work
         if goes_on:
             with contextlib.suppress(OSError):
-                write(f"mugo {command}: nobody reads its output any more; run the same command again", sys.stderr)
+                fail(f"nobody reads its output any more; {NEXT_STEPS.get(command, GO_ON)}", 1)
         # The reader (head, less) has ended, or the terminal. Redirect both, or the exit would try to flush them again.
         for stream in filter(None, (sys.stdout, sys.stderr)):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -165,10 +165,12 @@ def make_evaluators(
     computes them correctly.
     """
     starter = _Starter(architecture, fold(architecture, weights), calibration, progress)
-    usable, others = (
-        [one for one in available_backends(backend, on_gpu) if one.precision != "int8" or calibration is not None]
-        for on_gpu in (True, False)
-    )
+
+    def fitting(on_gpu: bool) -> list[BackendSpec]:
+        found = available_backends(backend, on_gpu)
+        return [one for one in found if one.precision != "int8" or calibration is not None]
+
+    usable = fitting(on_gpu=True)
     cached = _CachedChoice(architecture, usable)
     if backend == "auto" and len(usable) > 1:
         choice = cached.read(name)
@@ -177,13 +179,15 @@ def make_evaluators(
         if choice not in usable or afresh:
             choice = _measured_fastest(usable, starter, cached, name, progress)
         usable.sort(key=lambda one: one != choice)
-    # A GPU that torch finds may be full, or too old for this torch. Then an exact backend needs no measurement.
-    for one in dict.fromkeys([*usable, *sorted(others, key=lambda one: one.precision == "int8")]):
+    instead: list[BackendSpec] = []
+    if any(one.device != "cpu" for one in usable):  # a GPU that torch finds may be full, or too old for this torch
+        instead = sorted(fitting(on_gpu=False), key=lambda one: one.precision == "int8")  # exact ones: not measured
+    for one in [*usable, *instead]:
         if one in starter.refused:
             continue
         evaluators = starter.start(one, max_batch, num_threads, least_batch)
         if evaluators is not None:
-            if one not in usable:
+            if one in instead:
                 progress.warn(f"the GPU can't be used (see above): {one} computes instead")
             if name and one in starter.differences:
                 cached.write_difference(name, starter.differences[one])

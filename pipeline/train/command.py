@@ -285,10 +285,8 @@ class _Training:
         self._prepare(checkpoint)
         options = self._config if self._writes else None
         beside = self._config.directory
-        track, first_new = "train", self._total_steps + 1
-        if self._is_branch:
-            track += f"/{new_model.name}"
-        with Tracker(options, beside, place_of(track), "train/step", self._progress, first_new) as self._tracker:
+        track = place_of(f"train/{new_model.name}" if self._is_branch else "train")
+        with Tracker(options, beside, track, "train/step", self._progress, self._total_steps + 1) as self._tracker:
             return self._train(new_model)
 
     @property

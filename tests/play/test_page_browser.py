@@ -305,11 +305,16 @@ def test_arrows_step_after_a_click(page: Page) -> None:
     page.until(lambda: page.where() == "2 / 3")
 
 
-def test_an_analysis_of_the_game_searches_where_only_territory_was_shown(page: Page) -> None:
+def show_territory_after_a_move(page: Page) -> None:
+    """It needs no search."""
     page.begin("nobody", "go:5")
     page.find("territory").click()
     page.click("B2")
     page.until(lambda: page.browser.execute_script("return view.ply === 1 && view.analysis?.visits === 0"))
+
+
+def test_an_analysis_of_the_game_searches_where_only_territory_was_shown(page: Page) -> None:
+    show_territory_after_a_move(page)
     page.find("analyse").click()
     page.until(lambda: page.browser.execute_script("return view.searched.length") == 2)
 
@@ -440,10 +445,7 @@ def test_a_hint_ends_with_its_game(page: Page) -> None:
 
 
 def test_top_moves_are_searched_where_territory_was_shown(page: Page) -> None:
-    page.begin("nobody", "go:5")
-    page.find("territory").click()
-    page.click("B2")
-    page.until(lambda: page.browser.execute_script("return view.ply === 1 && view.analysis?.visits === 0"))
+    show_territory_after_a_move(page)
     page.find("review").click()
     page.until(lambda: page.browser.execute_script("return view.analysis.visits") > 0)
     assert page.find("candidates").is_displayed()

@@ -188,19 +188,12 @@ class TextGame(Spoken, SharedRules):
             raise UsageError(f"game text:{size}: players={given}; wanted a number from 1 to {max(PLAYERS)}")
         if options and len(names) > 1:
             raise UsageError(f"game text:{size}: {next(iter(options))}: several environments can't have settings")
-        settings = {key: _value(text) for key, text in options.items()}
-        for name in names:
-            registered(name)  # an unknown one says so by itself
-        try:
-            return cls(names, settings, show, **lengths, players=players)
-        except UsageError as error:
-            if not settings:
-                raise
-            raise UsageError(f"{error}; every environment also has show, {', '.join(LENGTHS)} and players") from error
+        return cls(names, {key: _value(text) for key, text in options.items()}, show, **lengths, players=players)
 
     def _seat(self, number: int, choices: Sequence[int]) -> None:
         """Find how many seats this environment begins with. Raises UsageError if it is none of the choices."""
         first: GameFault | None = None
+        also = f"; every environment also has show, {', '.join(LENGTHS)} and players" if self._settings else ""
         for seats in choices:
             if first is not None and seats > 2 and "player" not in str(first).casefold():
                 break  # more players won't help
@@ -208,11 +201,13 @@ class TextGame(Spoken, SharedRules):
             try:
                 self._make(number)
                 return
+            except UsageError as error:  # the settings are none of its own
+                raise UsageError(f"{error}{also}") from error
             except GameFault as error:
                 first = first or error
         settings = " and ".join(f"{key}={value}" for key, value in self._settings.items())
         wanted = f"settings with which players begin, not {settings}" if settings else "another number of players"
-        raise UsageError(f"{first}; wanted {wanted}") from first
+        raise UsageError(f"{first}; wanted {wanted}{also}") from first
 
     def player_of(self, seed: int, seat: int) -> int:
         """Who has a seat in the game with this seed."""
