@@ -28,10 +28,10 @@ while (($#)); do
     [[ $1 != --*=* ]] || set -- "${1%%=*}" "${1#*=}" "${@:2}"
     case $1 in
         --model)
-            (($# > 1)) || fail "$1 needs a value; see --help" 2
+            [[ -n ${2:-} ]] || fail "$1 needs a value; see --help" 2
             model=$2
             [[ $model == /* ]] || model=$PWD/$model
-            [[ -n $2 && -d $model ]] || fail "--model: no directory $model; wanted one with a model" 2
+            [[ -d $model ]] || fail "--model: no directory $model; wanted one with a model" 2
             options+=("$1" "$model")
             shift 2
             ;;

@@ -52,7 +52,9 @@ def run(home: Path, *options: str) -> tuple[int, str, str]:
 def test_serve_chooses_the_models_unless_one_is_named(home: Path) -> None:
     (home / "pretrained" / "go9").mkdir(parents=True)
     assert run(home) == (0, "main.py serve", "")
-    assert run(home, "--model", "pretrained/go9")[1] == f"main.py serve --model {home}/pretrained/go9"
+    one = f"--model {home}/pretrained/go9"
+    assert run(home, "--model", "pretrained/go9")[1] == f"main.py serve {one}"
+    assert run(home, "--model=pretrained/go9", "--model", "pretrained/go9")[1] == f"main.py serve {one} {one}"
 
 
 def test_options_are_passed_on(home: Path) -> None:
@@ -74,6 +76,7 @@ def test_help_says_all_options(home: Path) -> None:
         (["--port"], "--port needs a value"),
         (["--port", "http"], "--port: found 'http'; wanted a number, e.g. 8000"),
         (["--model"], "--model needs a value"),
+        (["--model="], "--model needs a value"),
         (["--model", "nowhere"], "no directory"),
     ],
 )
