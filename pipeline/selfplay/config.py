@@ -28,6 +28,7 @@ class OpponentOptions(Options):
         "lagged=FROM-TO, mirror, fixed=NAME, top-k=K, nearest[=ELO], match-quality[=TEMPERATURE], ts-dist[=POINTS] or "
         "exploration; in some games KIND:ARGUMENT, a player behind an API. An opponent's moves are recorded, but are "
         "policy targets only if the model sees its opponent.",
+        json_schema_extra={"scheduled": True},
     )
     pool: Path = Field(layout.POOL_FILE, description="The pool of opponents that pool:MODE chooses from.")
 
