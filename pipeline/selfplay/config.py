@@ -26,8 +26,8 @@ class OpponentOptions(Options):
         description="The model's opponents and their weights, e.g. 'random=5,previous=30,mirror=65'. mirror: the model "
         "itself; previous: the champion before it; random, heuristic; pool:MODE with MODE uniform, champion, "
         "lagged=FROM-TO, mirror, fixed=NAME, top-k=K, nearest[=ELO], match-quality[=TEMPERATURE], ts-dist[=POINTS] or "
-        "exploration; in some games KIND:ARGUMENT, a player behind an API. An opponent's moves are recorded, but are "
-        "policy targets only if the model sees its opponent.",
+        "exploration; in some games KIND:ARGUMENT, a player behind an API. An opponent's moves are recorded; "
+        "whether they are learned is up to the method.",
         json_schema_extra={"scheduled": True},
     )
     pool: Path = Field(layout.POOL_FILE, description="The pool of opponents that pool:MODE chooses from.")

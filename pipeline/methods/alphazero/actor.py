@@ -5,7 +5,8 @@ arithmetic depends on the batch). Kernels and networks release Python's lock, so
 
 After a promotion the new model continues the games in progress, in its predecessor's trees, as in KataGo's self-play. A
 game counts as played by the model that ends it. In some games an opponent, a Player, plays one side; the search of the
-model, the *learner*, follows its moves, to keep its tree. Only the learner resigns.
+model, the *learner*, follows its moves, to keep its tree. Only the learner resigns. The moves of an opponent that
+doesn't learn are policy targets if networks see that it is one, or if opponents teach.
 
 Playout-cap randomisation (Wu 2019, arXiv 1902.10565, section 3.1) gives the learner two kinds of moves. *Full* moves
 are searched with all readouts and exploration, and are policy targets. *Cheap* moves, chosen at random, are searched
@@ -140,7 +141,10 @@ class TreeActor(Actor):
                 for fault in decisions.faults.values():
                     raise fault
                 if len(decisions.rows):
-                    self._buffer.add_opponents(decisions.rows, decisions.actions, decisions.values)
+                    teaches = not active.opponent.learns and (
+                        self._config.opponents_teach or isinstance(self._job.game, SeesOpponents)
+                    )
+                    self._buffer.add_opponents(decisions.rows, decisions.actions, decisions.values, teaches)
                     self._play(decisions.rows, decisions.actions)
 
     def _play(self, rows: Rows, actions: Actions) -> None:
@@ -234,6 +238,7 @@ class TreeActor(Actor):
             encounter = self._job.meet(seed, player) if self._job.meet else None
             if encounter is not None:
                 encounters[row] = encounter
+                self._learner[row] = encounter.learner  # before another model may come
             opponent, learner = (encounter.opponent.name, encounter.learner) if encounter else (None, BOTH)
             setup = seed.setup
             if encounter and isinstance(self._job.game, SeesOpponents) and not encounter.opponent.learns:
@@ -257,7 +262,6 @@ class TreeActor(Actor):
                 opponent_player = self._opponents.meet(row, encounter)
                 if setup := setups[begun.index(row)]:
                     opponent_player.set_up(np.array([row]), beginning(self._job.game, np.array([setup])), [[]])
-                self._learner[row] = encounter.learner
             if self._config.random_plies:
                 self._open(started)
             self._begin(started)

@@ -13,14 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.errors import FileError, IllegalMove
-from pipeline.games.capabilities import AllBoards, SeesOpponents, beginning
+from pipeline.games.capabilities import AllBoards, beginning
 from pipeline.games.contract import FloatArray, Game, States
 from pipeline.games.replay import IllegalRecord, replay
 from pipeline.games.specs import are_related, parse_game
 from pipeline.methods.game_table import GameTable
 from pipeline.methods.method import IndexArray, Positions
 from pipeline.run.chunks import ORIGIN, Columns, ColumnTypes
-from pipeline.run.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, End, Shard
+from pipeline.run.shards import BOTH, NO_VALUE, POLICY_COUNTS, End, Shard
 
 
 def column_types(game: Game) -> ColumnTypes:
@@ -28,8 +28,7 @@ def column_types(game: Game) -> ColumnTypes:
 
     planes         C·P bits in C order, packed by numpy.packbits
     policy         [A] sums to 1, 0 for illegal actions; all 0 if policy_weight is 0 and nothing was searched
-    policy_weight  1 if policy is a target: of a search, or the move played by an opponent that doesn't learn, where
-                   networks see such opponents (SeesOpponents)
+    policy_weight  1 if policy is a target: of a search, or the move of an opponent that teaches
     value          the game's result, or the target of gather --td-lambda. Games ended by the move limit count with
                    their results, as in self-play's searches, so that the network learns which moves lead nowhere
     ownership      [P] of the final position; +1 own
@@ -68,7 +67,7 @@ def make_examples(
 
     Replays the games that contain a wanted position in one batch, to their end.
     Raises FileError, with the shard's path, for a game of another spec, an illegal move, a result that contradicts the
-    final position, visits that no search of the position can have, or an opponent's move as a policy target.
+    final position, visits that no search of the position can have, or an opponent's policy target that isn't its move.
     """
     for shard in shards:
         if not are_related(shard.game_spec, game.spec):
@@ -113,12 +112,6 @@ def _of_one_board(
         raise table.error(table.row[index], "visits of an illegal action", wanted.ply[index])
     policy = np.zeros((len(wanted), game.num_actions), np.float16)
     policy[visits.owner, visits.actions] = visits.shares
-    if isinstance(game, SeesOpponents):  # networks learn to predict the moves of an opponent that doesn't learn
-        setups, flags = table.setups[table.row], table.per_move("flags", np.uint8(NO_VALUE))[table.ply, table.row]
-        not_learners = np.flatnonzero((setups != 0) & (to_move != setups - 1) & (flags & DRAWN == 0))
-        policy[not_learners] = 0
-        policy[not_learners, table.moves[table.ply, table.row][not_learners]] = 1
-        visits.weight[not_learners] = 1
     values = table.results[table.row]
     if td_lambda is not None and (td_lambda < 1).any():
         values = _td_values(table, movers[:-1], td_lambda)
@@ -265,10 +258,13 @@ def _visits(game: Game, table: GameTable, positions: Positions, row: IndexArray,
     for cell in cells[1:][cells[1:] == cells[:-1]]:
         index = cell // game.num_actions
         raise table.error(row[index], "an action's visits are listed twice", positions.ply[index])
-    learners = table.learners[row]
-    for index in np.flatnonzero((weight == 1) & (learners != BOTH) & (learners != to_move)):
-        raise table.error(row[index], "an opponent's move is a policy target", positions.ply[index])
     shares = counts.astype(np.float32) / totals[owner].clip(1)
+    certain = np.zeros(len(positions), np.bool_)
+    certain[owner[(actions == table.moves[positions.ply, row][owner]) & (shares == 1)]] = True
+    learners = table.learners[row]
+    for index in np.flatnonzero((weight == 1) & (learners != BOTH) & (learners != to_move) & ~certain):
+        problem = "an opponent's move is a policy target, but not its only visit"
+        raise table.error(row[index], problem, positions.ply[index])
     return _Visits(owner, actions, shares, weight)
 
 

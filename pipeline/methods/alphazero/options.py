@@ -43,6 +43,12 @@ class TreeSelfplayOptions(Options):
         description="Moves per point of the board before the learner may pass, also within the search, e.g. 0.75; "
         "0 = no limit.",
     )
+    opponents_teach: bool = Field(
+        False,
+        description="Moves of opponents that don't learn, such as heuristic, are policy targets. They always are if the "
+        "model sees its opponent.",
+        json_schema_extra={"scheduled": True},
+    )
 
 
 class TreeActorOptions(TreeSelfplayOptions, ResignationOptions, SearchOptions, GameOptions):

@@ -1,6 +1,6 @@
 """``GameBuffer``: the moves, visits and values of unfinished games, until they become game records.
 
-Opponents' moves have no visits and are never policy targets. Axes: R rows (one unfinished game each), T plies, A
+Opponents' moves have no visits, or a single one, of the move, where they are learned. Axes: R rows (one unfinished game each), T plies, A
 actions, n rows named in a call. Values are seen by the player to move.
 """
 
@@ -85,10 +85,16 @@ class GameBuffer:
             self._games[row].plies.append(ply)
             begin = end
 
-    def add_opponents(self, rows: Rows, actions: Actions, values: FloatArray) -> None:
-        """Add a move of an opponent in each of rows [n]: actions [n] and values [n], NaN where it gives none."""
+    def add_opponents(self, rows: Rows, actions: Actions, values: FloatArray, learned: bool = False) -> None:
+        """Add a move of an opponent in each of rows [n]: actions [n] and values [n], NaN where it gives none.
+
+        learned: the moves are policy targets, which count as searched in full.
+        """
         for row, action, value in zip(rows.tolist(), actions.tolist(), values, strict=True):
             ply = _Ply(action, NO_VALUE, np.float32(0.0)) if np.isnan(value) else _Ply(action, 0, value)
+            if learned:
+                visited, counts = np.array([action], np.uint16), np.ones(1, np.uint32)
+                ply = ply._replace(flags=ply.flags | POLICY_COUNTS | SEARCHED, visited=visited, counts=counts)
             self._games[row].plies.append(ply)
 
     def add_random(self, rows: Rows, actions: Actions) -> None:

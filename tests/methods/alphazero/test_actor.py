@@ -402,6 +402,21 @@ def test_only_the_learner_resigns():
     assert all(f.would_have_resigned == f.record.learner for f in never)
 
 
+@pytest.mark.parametrize(("teach", "learns"), [(False, False), (True, False), (True, True)])
+def test_an_opponent_teaches_if_told_to_and_if_it_is_no_model(teach, learns):
+    game = parse_game("tictactoe")
+    met = meeting(replace(searching(game), learns=learns))
+    for finished in play_against("tictactoe", met, 4, readouts=4, random_plies=1, opponents_teach=teach):
+        record = finished.record
+        plies = np.arange(len(record.moves))
+        theirs = (plies % 2 != record.learner) & (record.flags & DRAWN == 0)
+        assert ((record.flags[theirs] & (POLICY_COUNTS | SEARCHED) != 0) == (teach and not learns)).all()
+        if teach and not learns:
+            ends = np.cumsum(record.visit_lengths)
+            assert (record.visit_lengths[theirs] == 1).all()
+            assert (record.visit_actions[ends[theirs] - 1] == record.moves[theirs]).all()
+
+
 def test_what_an_opponent_thinks_is_no_reason_to_resign():
     buffer = GameBuffer(-0.9)
     row, lost = np.array([0]), np.array([-0.99], np.float32)

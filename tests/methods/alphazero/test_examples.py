@@ -266,11 +266,20 @@ def test_an_opponent_s_move_is_no_reply(tmp_path: Path, learner: int) -> None:
     assert found["reply"].any(axis=1).tolist() == [bool(flag) for flag in flags[1:]] + [False]
 
 
-def test_an_opponent_s_move_that_claims_to_be_a_target_is_poison(tmp_path: Path) -> None:
-    shard = shard_of(tmp_path, "tictactoe", record(FIRST_WINS, 1.0, opponent="random", learner=0))
+def test_an_opponent_that_teaches_is_learned_from_and_foretold(tmp_path: Path) -> None:
+    met = record(FIRST_WINS, 1.0, visit_counts=np.ones(len(FIRST_WINS)), opponent="heuristic", learner=0)
+    found = examples_of(tmp_path, "tictactoe", met)
+    assert found["policy_weight"].all() and found["policy"].argmax(axis=1).tolist() == FIRST_WINS
+    assert found["reply"][:-1].argmax(axis=1).tolist() == FIRST_WINS[1:]
+
+
+def test_a_target_of_an_opponent_other_than_its_move_is_poison(tmp_path: Path) -> None:
+    visited = np.array(FIRST_WINS)
+    visited[1] = FIRST_WINS[2]
+    shard = shard_of(tmp_path, "tictactoe", record(FIRST_WINS, 1.0, visit_actions=visited, opponent="x", learner=0))
     for ply in (0, 1):  # found as the reply to what is wanted, and as what is wanted
         wanted = Positions(*np.array([[0], [0], [ply]], np.int64))
-        with pytest.raises(FileError, match="game 0, ply 1: an opponent's move is a policy target"):
+        with pytest.raises(FileError, match="game 0, ply 1: an opponent's move is a policy target, but"):
             make_examples(parse_game("tictactoe"), [shard], wanted)
 
 

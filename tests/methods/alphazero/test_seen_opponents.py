@@ -16,7 +16,7 @@ from pipeline.methods.alphazero.examples import Positions, make_examples
 from pipeline.players.searching import SearchPlayer
 from pipeline.reports.show import show
 from pipeline.reports.show_as import csv_lines
-from pipeline.run.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, read_shard
+from pipeline.run.shards import BOTH, DRAWN, NO_VALUE, POLICY_COUNTS, SEARCHED, read_shard
 from pipeline.search.options import SearchOptions
 from tests.helpers import make_model
 from tests.matches.test_runner import play
@@ -96,8 +96,9 @@ def test_labels_of_games_against_one_who_doesnt_learn(tmp_path) -> None:
         assert columns["value"][row] == record.result_first_player * (1 if mover == 0 else -1)
         is_drawn = bool(record.flags[at] & DRAWN)
         learns = told and mover != record.learner and not is_drawn
-        assert columns["policy_weight"][row] == (learns or bool(record.flags[at] & POLICY_COUNTS))
+        assert columns["policy_weight"][row] == bool(record.flags[at] & POLICY_COUNTS)
         if learns:
+            assert record.flags[at] & SEARCHED  # so that it is sampled with --searched-only, too
             assert columns["policy"][row].argmax() == record.moves[at] and columns["policy"][row].sum() == 1
         copied, drawn = copied + learns, drawn + is_drawn
     assert copied > 20 and drawn > 5
