@@ -407,6 +407,7 @@ class Game(AnyGame):
     plane_names: tuple[str, ...]  # C names; new ones always last: older models see the first ones
     repeats: bool = True  # whether earlier positions forbid moves or end games; without, a search keeps no histories
     symmetries_move_start: bool = False  # True: some change the start; check_game can't check those
+    turns_board: bool = False  # True: planes and actions are turned by 180° for the second player
     kinds_per_point: int = 1  # action k·P + p, k below this, is a move of kind k to point p; others have no point
 
     @property

@@ -43,7 +43,7 @@ class Outputs(NamedTuple):
     value: Tensor  # [B] in [-1, 1]
     ownership_logits: Tensor  # [B, P]; tanh of it is the expected owner, +1 the player to move
     score: Tensor  # [B] in units of architecture.side_of(P) points
-    reply_logits: Tensor  # [B, A] the policy of the position after the best move, in coordinates of the board
+    reply_logits: Tensor  # [B, A] the policy of the position after the best move, at the points of the planes
     soft_policy_logits: Tensor  # [B, A]
     value_logits: Tensor  # scalar: [B, 1], value = tanh of it; wdl: [B, 3], win, draw and loss before the softmax
 

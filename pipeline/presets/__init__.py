@@ -204,8 +204,9 @@ def _check_schedule(kind: type[Options], field: str, found: list[Any], where: st
         raise UsageError(f"{where}: found a list; wanted one value: this setting can't follow a schedule")
     schedule = parse_schedule(found, where)
     for value in (*schedule.values, *(start for start in schedule.starts if start is not None)):
-        if value is None or isinstance(value, bool):
-            wanted = "a number" if kind.model_fields[field].annotation in NUMBERS else "a text"
+        of_setting = kind.model_fields[field].annotation
+        if value is None or isinstance(value, bool) and of_setting is not bool:
+            wanted = "a number" if of_setting in NUMBERS else "true or false" if of_setting is bool else "a text"
             raise UsageError(f"{where}: found the value {value!r}; wanted {wanted}")
         try:
             kind(**{field: value})

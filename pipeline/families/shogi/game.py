@@ -63,6 +63,7 @@ class Shogi(KernelGame):
 
     colours = ("Sente", "Gote")
     names_need_position = True
+    turns_board = True
     resigned_behind = 0.0  # there is no margin: hopeless games are resigned
     refusals: ClassVar[Mapping[int, str]] = {
         OUT_OF_RANGE: "no such action",

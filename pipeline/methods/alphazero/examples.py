@@ -35,7 +35,8 @@ def column_types(game: Game) -> ColumnTypes:
     score          of the final position
     final_weight   1 if ownership and score are known: the game was neither resigned nor ended by the move limit, which
                    leaves areas unsettled
-    reply          [A] the policy of the position after the move played, in the opponent's actions; all 0 if unknown
+    reply          [A] the policy of the position after the move played, in the opponent's actions, turned to the
+                   points that the player to move sees; all 0 if unknown
     reply_weight   1 if reply is a target: the game went on, and that position's policy is a target
     side           the board's side, only for a game of all board sizes. Examples of smaller boards fill the first
                    entries of planes, policy, ownership and reply
@@ -103,6 +104,8 @@ def _of_one_board(
     sign = (1 - 2 * to_move).astype(np.float32)  # +1 where the first player is to move
     played_out = ~np.isin(table.ends, (End.RESIGNED, End.MOVE_LIMIT))[table.row]
     ownership = owners[table.row] * sign[:, None].astype(np.int8)
+    if game.turns_board:
+        ownership[to_move == 1] = ownership[to_move == 1, ::-1]
     score = scores[table.row] * sign
     ownership[~played_out] = 0
     score[~played_out] = 0
@@ -281,4 +284,7 @@ def _replies(
     counts = visits.weight[visits.owner] == 1
     reply[goes_on[visits.owner[counts]], visits.actions[counts]] = visits.shares[counts]
     weight[goes_on] = visits.weight
+    if game.turns_board:
+        of_points = reply[:, : game.kinds_per_point * game.num_points].reshape(len(reply), -1, game.num_points)
+        of_points[:] = of_points[:, :, ::-1].copy()
     return reply, weight

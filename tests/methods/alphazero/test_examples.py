@@ -336,7 +336,7 @@ def test_examples_are_what_a_plain_replay_gives(tmp_path: Path, spec: str) -> No
         **column_types(game),
         **ORIGIN,
     }
-    planes = unpacked(game, columns["planes"])
+    planes, turns = unpacked(game, columns["planes"]), spec.startswith("shogi")
     row = 0
     for index, game_record in enumerate(records):
         states, history = game.initial(1), game.initial_history(game.initial(1))
@@ -351,7 +351,10 @@ def test_examples_are_what_a_plain_replay_gives(tmp_path: Path, spec: str) -> No
                 policy[game_record.visit_actions[edge]] = game_record.visit_counts[edge]
             visits += int(game_record.visit_lengths[ply])
             if ply:  # what the example before this one has as its reply
-                np.testing.assert_allclose(columns["reply"][row - 1], policy / policy.sum(), atol=5e-4)
+                reply = columns["reply"][row - 1]
+                if turns:
+                    reply = reply.reshape(-1, *game.board_shape)[:, ::-1, ::-1].reshape(-1)
+                np.testing.assert_allclose(reply, policy / policy.sum(), atol=5e-4)
             np.testing.assert_allclose(columns["policy"][row], policy / policy.sum(), atol=5e-4)
             assert not columns["policy"][row][~legal[0]].any()
             movers.append(int(game.to_move(states)[0]))
@@ -363,7 +366,9 @@ def test_examples_are_what_a_plain_replay_gives(tmp_path: Path, spec: str) -> No
             sign = 1 - 2 * mover
             assert columns["value"][at] == sign * game_record.result_first_player
             if game_record.end == End.PLAYED_OUT and not game.cut_short(states)[0]:
-                np.testing.assert_array_equal(columns["ownership"][at], sign * game.ownership(states)[0])
+                owners = game.ownership(states)[0].reshape(game.board_shape)
+                seen = owners[::-1, ::-1] if turns and mover == 1 else owners
+                np.testing.assert_array_equal(columns["ownership"][at], sign * seen.reshape(-1))
                 assert columns["score"][at] == sign * game.scores(states)[0]
             else:
                 assert not columns["ownership"][at].any() and columns["final_weight"][at] == 0
