@@ -58,10 +58,12 @@ find_python() {
             return
         fi
     done
-    if at_once python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-        command -v python3
-        return
-    fi
+    for name in python3 python3.14; do # newer ones: some packages may lack wheels
+        if at_once "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
+            command -v "$name"
+            return
+        fi
+    done
     fail "found $(python3 --version 2>/dev/null || echo 'no python3'); wanted Python 3.11 or newer; install it, e.g. apt-get install python3 python3-venv"
 }
 
@@ -141,7 +143,7 @@ install() {
     # An interrupted set-up leaves an environment without a stamp: keep what works of it.
     if ! "$python" -m pip --version >/dev/null 2>&1 || ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
         say "making .venv with $("$base" --version)"
-        run "$base" -m venv --clear "$root/.venv" || fail "cannot make .venv; is the venv module there? apt-get install python3-venv"
+        run "$base" -m venv --clear "$root/.venv" || fail "cannot make .venv; is the venv module there? apt-get install $(basename "$base")-venv"
     fi
     rm -f "$stamp"
     say "installing into .venv $what"

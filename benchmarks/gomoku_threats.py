@@ -7,9 +7,9 @@ random moves in the same positions as the models'. A position counts for the fir
 
 five   the opponent has a five, which a capture can break. Answered: the game goes on.
 pairs  the player can win by capturing. Answered: the game is won.
-four   the opponent threatens a five, and the player can't make one. Answered: no five is threatened any more.
-three  the opponent threatens a straight four, and the player can't make a five. Answered: no straight four is
-       threatened any more, or the player threatens a five.
+four   the opponent threatens a five on one point, and the player can't make one. Answered: none is threatened any more.
+three  the opponent threatens a straight four and no five, and the player can't make a five. Answered: no straight four
+       is threatened any more, or the player threatens a five.
 
 A move that wins the game answers everything. A percentage is followed by the number of positions.
 """
@@ -53,12 +53,12 @@ def kinds(game: Gomoku, states: States) -> Players:
     """[n] the kind of each position, which isn't over, by its number in KINDS; -1: none of them."""
     movers = game.to_move(states)
     captured, taken = game.pairs(states)[np.arange(len(states)), movers], game.captures(states, movers).max(axis=1)
-    quiet = ~game.fives(states, movers).any(axis=1)
+    quiet, threatened = ~game.fives(states, movers).any(axis=1), game.fives(states, 1 - movers).sum(axis=1)
     found = [
         states[:, game.num_points + kernels.FIVE] != 0,
         (taken > 0) & (captured + taken >= game.rules.goal),
-        quiet & game.fives(states, 1 - movers).any(axis=1),
-        quiet & threatens_straight_four(game, states, 1 - movers),
+        quiet & (threatened == 1),
+        quiet & (threatened == 0) & threatens_straight_four(game, states, 1 - movers),
     ]
     return np.select(found, range(len(KINDS)), -1).astype(np.int8)
 

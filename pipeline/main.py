@@ -36,7 +36,15 @@ from pipeline.extensions import blame
 from pipeline.machine import step_back
 from pipeline.options import Options
 from pipeline.phrases import write
-from pipeline.presets import make_config, preset_headline, preset_names, preset_text, read_preset, scheduled_lines
+from pipeline.presets import (
+    make_config,
+    preset_headline,
+    preset_names,
+    preset_path,
+    preset_text,
+    read_preset,
+    scheduled_lines,
+)
 from pipeline.progress import Progress
 from pipeline.run import layout
 from pipeline.schedules import RunState
@@ -417,8 +425,8 @@ def run_loop(command: Command, given: dict[str, Any]) -> None:
     for track in sorted(tracks(config)):
         check_packages(command.name, track)
     called = Path.cwd()
-    if config.preset.endswith((".yaml", ".yml")):
-        config = config.model_copy(update={"preset": os.path.abspath(config.preset)})
+    if config.preset not in preset_names():
+        config = config.model_copy(update={"preset": os.path.abspath(preset_path(config.preset))})
     folder = placed(command.name, {"directory": config.directory}, is_run=True)["directory"]
     measured = 0.0
     with contextlib.ExitStack() as stack:
@@ -463,7 +471,11 @@ def run_loop(command: Command, given: dict[str, Any]) -> None:
 @contextlib.contextmanager
 def silence() -> Iterator[None]:
     """Nothing is printed on standard output or drawn on stderr."""
-    with open(os.devnull, "w") as nowhere, contextlib.redirect_stdout(nowhere), contextlib.redirect_stderr(nowhere):
+    with (
+        open(os.devnull, "w", encoding="utf-8") as nowhere,
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+    ):
         yield
 
 

@@ -24,7 +24,7 @@ PRESETS = preset_names()
 
 
 def test_there_are_presets() -> None:
-    wanted = {"go9-tour", "go9", "go9-gpu", "go19-gpu", "tictactoe", "gomoku19-capture"}
+    wanted = {"go9-tour", "go9", "go9-gpu", "go19-gpu", "tictactoe", "gomoku-any"}
     assert wanted <= set(PRESETS)
 
 
@@ -327,3 +327,21 @@ def test_a_preset_runs_engines_only_if_the_command_line_allows_it(
     path.write_text(f"{stage}:\n  {line}\n  allow_engines: true\n")
     with pytest.raises(UsageError, match="on the command line alone"):
         make_config(COMMANDS[stage].config, stage, str(path))
+
+
+def test_a_schedule_runs_no_engine_either(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("selfplay:\n  opponents: [{until: 1, value: 'mirror=1'}, {until: 2, value: 'gtp:touch x=1'}]\n")
+    with pytest.raises(UsageError, match="--opponents would run the engine 'gtp:touch x=1'"):
+        make_config(COMMANDS["selfplay"].config, "selfplay", str(path))
+
+
+def test_true_and_false_may_follow_a_schedule(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("selfplay:\n  opponents_teach: [{until: 3, value: true}, {until: 4, value: false}]\n")
+    for generation, wanted in ((3, True), (4, False)):
+        config = make_config(SelfplayConfig, "selfplay", str(path), lambda _, now=generation: RunState(now))  # type: ignore[misc]
+        assert config.model_dump()["opponents_teach"] is wanted
+    path.write_text("selfplay:\n  opponents_teach: [{until: 3, value: maybe so}]\n")
+    with pytest.raises(UsageError, match="opponents_teach"):
+        make_config(SelfplayConfig, "selfplay", str(path))

@@ -21,7 +21,7 @@ MOST_BYTES = 1_500_000
 
 
 def test_they_are_those_that_the_docs_name() -> None:
-    names = ["backgammon", "connect4", "go-any", "go9", "gomoku9", "othello", "shogi5"]
+    names = ["backgammon", "connect4", "go-any", "go9", "gomoku-any", "gomoku9", "othello", "shogi", "shogi5"]
     assert [model.name for model in MODELS] == names
     text = (ROOT / "docs" / "play.md").read_text(encoding="utf-8")
     assert all(f"`pretrained/{model.name}`" in text for model in MODELS)

@@ -135,7 +135,8 @@ def _challenger(config: EvaluateConfig, champion: Entrant) -> str:
     if path is not None:
         return str(path)
     found = f"newer ones: {newer}, all have played it" if newer else "no model is newer"
-    raise NotYet(f"evaluate: no new challenger for {champion.name} in {home} ({found}); run train first", 1)
+    again = ", or name one of them with --white-model" if newer else ""
+    raise NotYet(f"evaluate: no new challenger for {champion.name} in {home} ({found}); run train first{again}", 1)
 
 
 def next_challenger(matches: Path, home: Path, champion: Path, name: str) -> tuple[Path | None, int]:
@@ -299,7 +300,9 @@ def _conclude(config: EvaluateConfig, summary: EvaluateSummary, entrants: Sides,
         return end(True, "promoted", _join_pool(config, model, progress) if missed else {})
     why_not = _why_not(config, home, entrants)
     if not summary.passed or why_not:
-        return end(False, "not promoted" + (f": {why_not}" if summary.passed else ""), {})
+        # A promotion that a kill cut off stays for a run that may promote.
+        marks = {PENDING: True} if summary.passed and not config.promote and before.get(PENDING) else {}
+        return end(False, "not promoted" + (f": {why_not}" if summary.passed else ""), marks)
     assert home is not None and champion.spec.path is not None and model is not None
     values = stored(summary)
     write_summary(folder, {**values, PENDING: True})

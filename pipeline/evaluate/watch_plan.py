@@ -213,8 +213,8 @@ class Draft:
             return [text]
         champions = read_champions(self._home)
         if text == CHAMPION:
-            numbers = {path: layout.number_of(path.name) for path in champions}
-            older = [path for path, found in numbers.items() if found is not None and found < number]
+            numbered = [(path, layout.number_of(path.name)) for path in champions]
+            older = [path for path, found in numbered if found is not None and found < number]
             if not older:
                 self._skip(CHAMPION, "no older model was champion", again=False)
                 return []

@@ -28,7 +28,7 @@ from pipeline.games.specs import DEFAULT_GAME, name_in, parse_game
 from pipeline.loop.config import LoopConfig
 from pipeline.phrases import sparkline
 from pipeline.players.kinds import kind_named
-from pipeline.presets import preset_text, read_preset
+from pipeline.presets import preset_text, read_preset, scheduled_values
 from pipeline.ratings.command import match_result, read_matches
 from pipeline.ratings.strength import bradley_terry
 from pipeline.reports.show_models import scores_in
@@ -45,6 +45,7 @@ from pipeline.run.models import (
 )
 from pipeline.run.store.requests import parse_address
 from pipeline.schedules import RunState
+from pipeline.selfplay.opponents import parse_mix
 from pipeline.tracking.options import extras_of
 from pipeline.train.checkpoint import remove_finished
 
@@ -142,6 +143,12 @@ class Clock:
             times.seconds += time.monotonic() - begun
             times.cpu_seconds += _cpu_seconds() - busy
             self.keep()
+
+    def begin_anew(self) -> None:
+        """Forget what another run in this folder left: this loop makes its first model."""
+        spent = {MEASURE: self.kept.commands[MEASURE]} if MEASURE in self.kept.commands else {}
+        self.kept, self._before, self.was_cut_off = Kept(commands=spent, began=self.kept.began), 0.0, False
+        self.keep()
 
     def keep(self, **facts: Any) -> None:
         """Save these facts and the time."""
@@ -256,6 +263,8 @@ def loop(config: LoopConfig, call: Call, say: Say, program: Sequence[str], measu
     Busy if another loop runs in this folder, UsageError for a preset that can't be used, and what a command raises.
     """
     preset_text(config.preset, RunState(1, 0, None if config.minutes is None else 0.0))  # refuses it before all else
+    for opponents in scheduled_values(config.preset, "selfplay", "opponents"):
+        parse_mix(opponents)
     file = layout.LOOP_FILE
     kept = read_kept(file)
     who = f" (process {kept.process} on {kept.host})" if kept.process else ""
@@ -351,6 +360,8 @@ class _Loop:
             check_champion(layout.SAVED_MODELS)
             remove_finished(layout.SAVED_MODELS)  # train does so, but may not be called again
             if not os.path.lexists(layout.CHAMPION_LINK):
+                if not any(newest_models(layout.SAVED_MODELS)):
+                    self._clock.begin_anew()
                 self._say("init: the first model")
                 self._try("init")
             while True:
@@ -432,7 +443,9 @@ class _Loop:
             self._player.ensure(self._clock.share)
             if self._try("selfplay", wait=True):
                 return
-        self._try("selfplay", top_up=True, **self._given)
+        # While another process plays as this worker, it plays these games.
+        while not (self._try("selfplay", top_up=True, **self._given) or self._try("selfplay", wait=True)):
+            time.sleep(LOOK_SECONDS)
 
     def _was_cut_off(self, generation: int) -> bool:
         """Whether the training of this generation's model began and didn't end."""

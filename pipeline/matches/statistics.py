@@ -83,6 +83,19 @@ def measured_games(match: Record) -> Sequence[Played]:
     return [game for game in match.games if game.index < gap // 2 * 2]
 
 
+def rated_games(match: Record) -> Sequence[Played]:
+    """The measured games without those that the match excludes as duplicates."""
+    return without_repeated(match, measured_games(match))
+
+
+def without_repeated(match: Record, games: Sequence[Played]) -> Sequence[Played]:
+    """Games of a match, without the repeated ones if the match excludes them."""
+    if not match.header.settings.get("exclude_duplicates"):
+        return games
+    repeated = repeated_games(games)
+    return [game for game in games if game.index not in repeated]
+
+
 def repeated_games(games: Iterable[Played]) -> set[int]:
     """Numbers of the games whose moves and colours repeat those of a game with a lower number."""
     first: dict[object, int] = {}

@@ -30,7 +30,6 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,6 +41,7 @@ from pipeline.games.margins import MarginNetwork
 from pipeline.machine import CONTROL_GROUPS, MEMBERSHIP, available_cores, time_of_group
 from pipeline.networks.architecture import Architecture, Weights
 from pipeline.networks.folding import evaluate_plain, fold
+from pipeline.networks.gpu import gpu_fault, in_a_line, may_have_gpu
 from pipeline.networks.openvino_backend import (
     MIN_BATCH,
     Backend,
@@ -179,8 +179,10 @@ def make_evaluators(
         if choice not in usable or afresh:
             choice = _measured_fastest(usable, starter, cached, name, progress)
         usable.sort(key=lambda one: one != choice)
+    if backend in ("auto", "torch") and (fault := gpu_fault()):
+        progress.warn(f"the GPU can't be used ({fault}): the CPU computes instead")
     instead: list[BackendSpec] = []
-    if any(one.device != "cpu" for one in usable):  # a GPU that torch finds may be full, or too old for this torch
+    if any(one.device != "cpu" for one in usable):  # it may get full
         instead = sorted(fitting(on_gpu=False), key=lambda one: one.precision == "int8")  # exact ones: not measured
     for one in [*usable, *instead]:
         if one in starter.refused:
@@ -218,18 +220,23 @@ def _measured_fastest(
         evaluators = starter.start(backend, MEASURED_BATCH, available_cores())
         if evaluators is not None:
             started[backend] = evaluators
-    if not started:
-        return None
     windows: dict[BackendSpec, list[float]] = {backend: [] for backend in started}
     limit = time_of_group(CONTROL_GROUPS, MEMBERSHIP)
     shares = []
     for _ in range(MEASURED_WINDOWS):
-        for backend, evaluators in started.items():
+        for backend, evaluators in list(started.items()):
             begun, busy = time.perf_counter(), time.process_time()
-            windows[backend].append(evaluation_rate(evaluators, planes, MEASURED_SECONDS))
+            try:
+                windows[backend].append(evaluation_rate(evaluators, planes, MEASURED_SECONDS))
+            except Exception as error:  # e.g. a GPU without memory for the evaluators of all threads
+                starter.refuse(backend, in_a_line(error))
+                del started[backend], windows[backend]
+                continue
             took = time.perf_counter() - begun
             if took > MEASURED_SECONDS / 2 and backend.device == "cpu":
                 shares.append((time.process_time() - busy) / took / min(len(evaluators), limit))
+    if not started:
+        return None
     is_quiet = not shares or statistics.median(shares) >= QUIET_SHARE
     rates = {backend: statistics.median(found) for backend, found in windows.items()}
     for backend, rate in rates.items():
@@ -265,7 +272,7 @@ def available_backends(backend: str, on_gpu: bool = True) -> list[BackendSpec]:
     """The backends that the option ``backend`` allows on this machine, in the order of preference without measurement.
 
     ``auto`` leaves out torch.compile, which starts slowly, if OpenVINO is installed. on_gpu: use the GPU alone if
-    torch finds one.
+    torch finds one that works.
     Raises UsageError if the backend is unknown, serves other methods only or isn't installed.
     """
     if backend not in NETWORK_BACKENDS:
@@ -276,7 +283,7 @@ def available_backends(backend: str, on_gpu: bool = True) -> list[BackendSpec]:
     compiler = any(shutil.which(name) for name in (os.environ.get("CXX", "c++"), "g++", "clang++"))
     if backend == "compile" and not compiler:
         raise UsageError("inference backend compile: no C++ compiler (c++, g++, clang++) found; use --backend auto")
-    if on_gpu and backend in ("auto", "torch") and _has_cuda():
+    if on_gpu and backend in ("auto", "torch") and gpu_fault() == "":
         return [BackendSpec("torch", "cuda", precision) for precision in ("float16", "bfloat16", "float32")]
     if backend == "int8":
         if not largest_int8_kernel():
@@ -290,20 +297,6 @@ def available_backends(backend: str, on_gpu: bool = True) -> list[BackendSpec]:
     if backend == "auto" and "openvino" in names and largest_int8_kernel():
         return [BackendSpec("openvino", "cpu", "int8"), *exact]
     return exact
-
-
-def _may_have_cuda() -> bool:
-    """Whether there is an NVIDIA driver, without importing torch."""
-    signs = "/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg"  # the last one: Linux on Windows
-    return any(Path(sign).exists() for sign in signs) or os.name == "nt"
-
-
-def _has_cuda() -> bool:
-    if not _may_have_cuda():
-        return False
-    import torch
-
-    return torch.cuda.is_available()
 
 
 class _Starter:
@@ -332,12 +325,15 @@ class _Starter:
             ]
             problem = self._difference(evaluators[0])
         except Exception as error:  # backends fail in their own ways
-            problem = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            problem = in_a_line(error)
         if not problem:
             return evaluators
+        self.refuse(backend, problem)
+        return None
+
+    def refuse(self, backend: BackendSpec, problem: str) -> None:
         self._progress.warn(f"backend {backend} refused: {problem}")
         self.refused[backend] = problem
-        return None
 
     def random_planes(self, count: int) -> Planes:
         """Noise; like a game's planes, each plane of each position has a density of its own, from empty to full."""
@@ -431,7 +427,7 @@ class _CachedChoice:
                 versions.append(f"{library} {metadata.version(library)}")
             except metadata.PackageNotFoundError:
                 versions.append(f"no {library}")
-        cuda = f"cuda {_may_have_cuda()} {os.environ.get('CUDA_VISIBLE_DEVICES', '')}".strip()
+        cuda = f"cuda {may_have_gpu()} {os.environ.get('CUDA_VISIBLE_DEVICES', '')}".strip()
         machine = [processor_name(), f"{available_cores()} cores", cuda, *versions]
         shape = [f"{name} {number}" for name, number in architecture.to_dict().items()]
         self._key = "; ".join([*machine, *shape, "backends " + ", ".join(map(str, backends))])

@@ -137,6 +137,7 @@ class SearchSession(SearchedRow):
             for ask in (self._margins.evaluate, self._margins.owners):
                 if not enough():
                     ask(self.planes())
+        self.game.ownership(self.here().state[None])  # asked for there, too
         readouts = min(self.readouts, WARM_UP_READOUTS)
         for _ in range(2):
             self.think(None, readouts, enough)

@@ -67,8 +67,10 @@ class Endings:
         """
         decided = np.abs(search.root_values(rows)) >= self._decided_from
         if self._game.has_margins and decided.any():
-            playable = search.legal(rows[decided]).sum(axis=1)
-            decided[decided] = playable <= OPEN * self._game.num_points
+            at = rows[decided]
+            playable, free = search.legal(at), self._game.ownership(search.states[at]) == 0
+            most = np.maximum(playable.sum(axis=1), free.sum(axis=1))  # in some games few free points can be played on
+            decided[decided] = most <= OPEN * self._game.num_points
         return decided
 
     def begin(

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -212,7 +212,10 @@ def calibration_of(model: Model, architecture: Architecture | None = None) -> Pl
     packed = read_calibration(model)
     if packed is None:
         game = parse_game(model.info.game)
-        return calibration_positions(game.on_board(architecture.height) if isinstance(game, AllBoards) else game)
+        # parse_game() gives the same object each time, by which positions are remembered
+        return calibration_positions(
+            parse_game(game.on_board(architecture.height).spec) if isinstance(game, AllBoards) else game
+        )
     shape = (architecture.planes, architecture.height, architecture.width)
     bits = math.prod(shape)
     if packed.shape[1] != -(-bits // 8):
@@ -228,7 +231,7 @@ def in_turn(halves: Sequence[NDArray[Any]], most: int) -> NDArray[Any]:
     return np.stack(chosen, axis=1).reshape(-1, *halves[0].shape[1:])
 
 
-@cache
+@lru_cache(maxsize=32)
 def calibration_positions(game: Game) -> Planes:
     """[N, C, H, W] planes from random games, in the order of plies; N is at most CALIBRATION_POSITIONS.
 

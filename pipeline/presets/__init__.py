@@ -205,7 +205,7 @@ def _check_schedule(kind: type[Options], field: str, found: list[Any], where: st
     schedule = parse_schedule(found, where)
     for value in (*schedule.values, *(start for start in schedule.starts if start is not None)):
         of_setting = kind.model_fields[field].annotation
-        if value is None or isinstance(value, bool) and of_setting is not bool:
+        if value is None or (isinstance(value, bool) and of_setting is not bool):
             wanted = "a number" if of_setting in NUMBERS else "true or false" if of_setting is bool else "a text"
             raise UsageError(f"{where}: found the value {value!r}; wanted {wanted}")
         try:
@@ -223,6 +223,12 @@ def scheduled_lines(kind: type[Options], lines: Mapping[str, Any]) -> list[str]:
         return info.annotation in NUMBERS or (isinstance(extra, dict) and bool(extra.get("scheduled")))
 
     return [field for field, value in lines.items() if isinstance(value, list) and may(field)]
+
+
+def scheduled_values(name: str, stage: str, field: str) -> list[Any]:
+    """All values that a preset's line ever has. Raises UsageError as read_preset() does."""
+    found = read_preset(name).get(stage, {}).get(field, [])
+    return list(parse_schedule(found, field).values) if isinstance(found, list) and found else []
 
 
 def lines_at(kind: type[Options], lines: Mapping[str, Any], run_state: RunState) -> dict[str, Any]:
@@ -279,7 +285,8 @@ def _refuse_engines(
     if given.get("allow_engines"):
         return
     for name, value in lines.items():
-        for text in value if isinstance(value, list) else [value]:
+        for entry in value if isinstance(value, list) else [value]:
+            text = entry.get("value") if isinstance(entry, dict) else entry  # an entry of a schedule
             if name in (*given, "game") or not isinstance(text, str):
                 continue
             if engine := next((part.strip() for part in text.split(",") if is_engine(part)), ""):

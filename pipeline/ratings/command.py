@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
-from pipeline.matches.statistics import Z_95, Record, measured_games
+from pipeline.matches.statistics import Z_95, Record, rated_games
 from pipeline.progress import SILENT, Progress
 from pipeline.ratings import strength
 from pipeline.ratings.config import RatingsConfig
@@ -203,9 +203,9 @@ def checked_results(folder: Path, keep: bool, warn: Callable[[str], None] = SILE
 
 
 def match_result(match: Record) -> strength.MatchResult:
-    """The results of a match's measured_games(), with its players' names in ratings."""
+    """The results of a match's rated_games(), with its players' names in ratings."""
     challenger, champion = match.header.players
-    results = [game.challenger_result for game in measured_games(match)]
+    results = [game.challenger_result for game in rated_games(match)]
     signs = tuple((result > 0) - (result < 0) for result in results)
     return strength.MatchResult(challenger.rated_as, champion.rated_as, signs)
 
@@ -235,7 +235,7 @@ def rate(records: Iterable[Record], anchor: tuple[str, float] | None = None) -> 
             newest[name] = max((order, info), newest.get(name, (order, info)), key=itemgetter(0))
             weights[name].add(info.weights)
             if header.max_result > 1:
-                points[name] += [sign * game.challenger_result for game in measured_games(record)]
+                points[name] += [sign * game.challenger_result for game in rated_games(record)]
     matches.sort(key=itemgetter(0))
     results = [result for _, _, _, result in matches]
     scores = strength.total_scores(results)

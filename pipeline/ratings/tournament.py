@@ -28,6 +28,7 @@ from pipeline.run.models import check_champion
 from pipeline.run.ratings import read_pool
 
 Entrants = dict[str, Entrant]  # by name in ratings
+SEED_OFFSET = 2_000_003  # added to the seed, so that games differ from those of evaluate between the same players
 
 
 def tournament(config: TournamentConfig, progress: Progress = SILENT) -> RatingsSummary:
@@ -45,6 +46,7 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
     if config.background:
         config = config.model_copy(update={"threads": config.threads or 1})
     busy = "another process plays this tournament; wait until it is done, or choose another --output-dir"
+    config = config.model_copy(update={"seed": config.seed + SEED_OFFSET})
     with MatchRunner(config, game, progress) as runner, match_lock(config.output_dir, busy):
         known: dict[Path, MatchResults] = {}
         for match in each_match(_folders(config), keep=True, known=known):

@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from pipeline.errors import MuGoError, UsageError, explain
-from pipeline.matches.statistics import Played, Record, Score, measured_games, repeated_games, score_of, wilson_interval
+from pipeline.matches.statistics import (
+    Played,
+    Record,
+    Score,
+    measured_games,
+    score_of,
+    wilson_interval,
+    without_repeated,
+)
 from pipeline.phrases import counted, results
 from pipeline.run import layout
 from pipeline.run.layout import Run
@@ -129,11 +137,7 @@ def countable_games(match: Record) -> Sequence[Played]:
 
 def counted_games(match: Record) -> Sequence[Played]:
     """The countable games without those that the match excludes as duplicates."""
-    games = countable_games(match)
-    if not match.header.settings.get("exclude_duplicates"):
-        return games
-    repeated = repeated_games(games)
-    return [game for game in games if game.index not in repeated]
+    return without_repeated(match, countable_games(match))
 
 
 @dataclass(frozen=True)

@@ -145,7 +145,7 @@ class RecordedGame:
         if self.record is None:
             return "opening" if ply < self.opening_plies else ""
         if self.made_by_opponent(int(self.game.to_move(state)[0])):
-            return f"by {self.record.opponent}"
+            return f"by {self.record.opponent}" + (", learned" if self.record.flags[ply] & POLICY_COUNTS else "")
         actions, counts = self.searches[ply]
         if not len(actions):
             return ""

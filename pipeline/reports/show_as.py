@@ -69,7 +69,8 @@ def _comments(one: RecordedGame) -> tuple[list[str], list[float | None]]:
     comments = []
     for ply, (winrate, value, state) in enumerate(zip(winrates, one.values_to_move, one.states(), strict=False)):
         valued = "" if winrate is None else f"{colour}'s winrate {winrate:.1f}%, value {value:+.3f} to move"
-        comments.append("\n".join(filter(None, [valued, one.search_text(ply, state)])))
+        with damaged_game(one.path, one.index):
+            comments.append("\n".join(filter(None, [valued, one.search_text(ply, state)])))
     return comments, winrates
 
 

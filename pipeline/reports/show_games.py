@@ -42,7 +42,7 @@ from pipeline.reports.reading import (
     promotion_conditions,
     share_needed,
 )
-from pipeline.reports.recorded_games import RecordedGame, games_at, missing_game, sidecar_of, winner
+from pipeline.reports.recorded_games import RecordedGame, damaged_game, games_at, missing_game, sidecar_of, winner
 from pipeline.reports.tables import described, flattened, shortened_list, table
 from pipeline.run import layout
 from pipeline.run.matches import Match, MatchFailure, MatchGame, PlayerInfo, read_match
@@ -97,8 +97,9 @@ def show_game(one: RecordedGame, boards: bool, first_ply: int = 0) -> Iterator[s
             if boards:
                 yield ""
                 yield indent(one.game.diagram(state[0]), "    ")
-            name = one.game.move_name(state[0], one.moves[ply])
-            note = "   ".join(_notes(one, ply, state, method))
+            with damaged_game(one.path, one.index):
+                name = one.game.move_name(state[0], one.moves[ply])
+                note = "   ".join(_notes(one, ply, state, method))
             yield f"{ply:4d}  {'XO*'[int(one.game.to_move(state)[0])]} {name:<5} {note}".rstrip()
     yield indent(one.game.diagram(state[0]), "    ")
     if one.end == "settled" and isinstance(one.game, Game):
@@ -112,7 +113,7 @@ def show_game(one: RecordedGame, boards: bool, first_ply: int = 0) -> Iterator[s
         searched = len(one.record.visit_counts) or (one.record.flags & POLICY_COUNTS).any()
         if searched and not method.steps_only:
             yield "    surprise: KL divergence of the search's policy from the network's, in nats"
-            yield "    cheap searches and the moves of other players are no policy targets"
+            yield "    cheap searches and the moves of other players are no policy targets, unless marked learned"
 
 
 def _notes(one: RecordedGame, ply: int, state: States, method: Method | None) -> Iterator[str]:

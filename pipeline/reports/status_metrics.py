@@ -27,7 +27,8 @@ def exposition(summary: StatusSummary) -> str:
             lines += [f"# HELP mugo_{name} {_escaped(meaning)}", f"# TYPE mugo_{name} {kind}"]
             for labels, value in known:
                 pairs = ",".join(f'{label}="{_escaped(text, quoted=True)}"' for label, text in labels.items())
-                lines.append(f"mugo_{name}{f'{{{pairs}}}' if pairs else ''} {value!r}")
+                number = value if isinstance(value, int) else float(value)  # numpy's would be written otherwise
+                lines.append(f"mugo_{name}{f'{{{pairs}}}' if pairs else ''} {number!r}")
     return "\n".join(lines) + "\n"
 
 

@@ -29,8 +29,13 @@ Rows = list[tuple[str, str | Text]]
 
 
 def screen(summary: StatusSummary) -> RenderableType:
-    """Two columns of panels, then the trainings, the last match and evaluation, ratings, and warnings."""
+    """Warnings, two columns of panels, then the trainings, the last match and evaluation, and ratings.
+
+    A low terminal cuts off the end.
+    """
     parts: list[RenderableType] = [_title(summary), _TwoPanels(_now(summary), _play(summary))]
+    if summary.warnings:
+        parts.insert(1, _panel("warnings", Group(*map(Text, summary.warnings)), f"bold {BAD}", BAD))
     if summary.tracked.numbers:
         parts.append(_panel("newest games", _facts(lines(summary.tracked))))
     if any(one.measures for one in summary.trainings):
@@ -43,7 +48,8 @@ def screen(summary: StatusSummary) -> RenderableType:
     if summary.ratings:
         rated = [(one.name, f"{one.bradley_terry:.0f} ± {one.bradley_terry_error:.0f}") for one in summary.ratings]
         parts.append(_panel("ratings (Bradley–Terry, Elo)", _facts(rated)))
-    parts.append(_warnings(summary.warnings))
+    if not summary.warnings:
+        parts.append(Padding(Text("no warnings", DIM), (0, 2)))
     return _Printable(Group(*parts))
 
 
@@ -223,12 +229,6 @@ def interval_bar(match: LastMatch) -> Text:
         cells[column(match.points_share_needed)] = ("|", "bold")
     cells[column(match.points_share)] = ("●", "bold cyan")
     return Text.assemble(*cells)
-
-
-def _warnings(warnings: Sequence[str]) -> RenderableType:
-    if not warnings:
-        return Padding(Text("no warnings", DIM), (0, 2))
-    return _panel("warnings", Group(*map(Text, warnings)), f"bold {BAD}", BAD)
 
 
 def _ago(time: datetime | None, now: datetime) -> str:

@@ -434,6 +434,10 @@ def file_lock(
                         on_wait()
                         on_wait = None
                     fcntl.flock(descriptor, fcntl.LOCK_EX)
+                except OSError as error:
+                    if error.errno in (errno.ENOSYS, errno.EOPNOTSUPP):  # Lustre without locks, for example
+                        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK)) from error
+                    raise
             if _is_at(descriptor, lock):
                 with current_store().hold(path, on_wait, None if wait else busy):
                     yield

@@ -89,7 +89,7 @@ class GameRecord:
     surprises    [T] KL(policy target || network's prior) in nats
     own          the method's own columns by name: [T, ...]
     opponent     the model's opponent; None: itself
-    learner      the side that the model played: 0 first, 1 second, BOTH; the opponent's moves are no policy targets
+    learner      the side that the model played: 0 first, 1 second, BOTH; the opponent's moves are no searches
     setup        how the game begins, see capabilities.Setups
     said         the texts among the moves, see capabilities.Spoken
 
@@ -240,6 +240,12 @@ class Shard:
     def max_result(self) -> float:
         """The most points that a game counted when it was recorded."""
         return float(self.header["max_result"])
+
+    def of_opponents(self) -> NDArray[np.bool_]:
+        """[M] the moves of opponents, in games whose players take turns."""
+        plies = np.arange(self.num_positions) - np.repeat(self.move_offsets[:-1], self.lengths)
+        learners = np.repeat(self.learners, self.lengths)
+        return (learners != BOTH) & (learners != plies % 2)
 
     def said(self, index: int) -> Said:
         """The texts among a game's moves."""

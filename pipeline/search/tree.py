@@ -76,6 +76,7 @@ class Tree(NamedTuple):
     edge_pending: NDArray[np.uint8]  # [R, E]
 
 
+MOST_ACTIONS = np.iinfo(np.int16).max + 1  # see edge_action
 EDGE_ARRAYS = ("edge_action", "edge_prior", "edge", "edge_pending")
 
 

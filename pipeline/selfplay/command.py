@@ -328,15 +328,21 @@ def _make_plan(
         )
     if config.pass_after and game.pass_action is None:
         raise UsageError(f"selfplay --pass-after: nobody passes in {game.spec}; leave it out")
-    num_games, processes = len(games.numbers), max(1, workers)
-    threads = config.threads or (1 if on_cluster else available_cores())
-    together = min(config.parallel_games, num_games)
-    threads = max(1, min(threads // processes, -(-together // processes)))
-    rows = -(-together // (threads * processes))
+    processes, most_threads = max(1, workers), config.threads or (1 if on_cluster else available_cores())
+
+    def shared(num_games: int) -> tuple[int, int]:
+        """(threads of each process, games in parallel of each thread)"""
+        together = min(config.parallel_games, num_games)
+        threads = max(1, min(most_threads // processes, -(-together // processes)))
+        return threads, -(-together // (threads * processes))
+
+    threads, rows = shared(len(games.numbers))
+    # As for the whole run, so that the games that are missing after a kill are those that it would have played.
+    leaves = leaves_per_tree(shared(max(config.games, len(games.numbers)))[1], min(config.readouts_of_searches()))
     seed = config.seed
     if seed is None:
         seed = int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
-    plan = Plan(config, game, method, threads, rows, leaves_per_tree(rows, min(config.readouts_of_searches())))
+    plan = Plan(config, game, method, threads, rows, leaves)
     check_same_game(config.output_dir, game.spec)
     threshold, calibration = (
         _resign_threshold(config, game, games.continues, progress) if method.resigns else (resignation.NEVER, {})
@@ -474,8 +480,8 @@ class _Session:
                     self._progress.advance()
                     self._describe(played.game, played.finished)
             if self._committer.due_in() <= 0:
+                self._points.update()  # before: it counts the games to commit
                 self._committer.commit()
-                self._points.update()
             self._show_speed()
 
     def _take(self, played: PlayedGame) -> None:

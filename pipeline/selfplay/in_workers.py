@@ -164,7 +164,8 @@ class DiskUpdates:
                 self._progress.say(f"new games are played by {info.name}")
             self._learner, self.name, self.models = path, info.name, [path, *others.paths]
             for model in self.models:  # workers read this machine's disk, without object storage
-                atomic.bring(model / layout.WEIGHTS)
+                for name in read_info(model).files.keys() - {layout.OPTIMIZER}:
+                    atomic.bring(model / name)
             self._met = others.model_dump(mode="json")
         generation = newest_number(home_of(self._plan.config.network, path))
         self.update = {"learner": str(path), "generation": generation, "others": self._met}

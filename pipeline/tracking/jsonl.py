@@ -11,12 +11,15 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from pipeline.run import atomic, layout
 from pipeline.run.store.base import current_store
-from pipeline.tracking.tracker import Point, Sink
+from pipeline.tracking.tracker import Histogram, Point, Sink
 
 LONGEST = 2**18  # bytes of a line
 
@@ -65,6 +68,21 @@ class JsonLines(Sink):
     def close(self) -> None:
         if self._added:
             current_store().share(self._path)
+
+
+def read_points(folder: Path, axis: str) -> Iterator[Point]:
+    """The points of a track, in the order in which they came."""
+    for line in atomic.read_bytes(folder / layout.POINTS, "points").splitlines(keepends=True):
+        if (x := _x_of(line, axis)) is None:
+            continue
+        values = {name: value for name, value in json.loads(line).items() if name not in ("time", axis)}
+        histograms = {
+            name: Histogram(np.array(value["edges"], np.float64), np.array(value["counts"], np.int64))
+            for name, value in values.items()
+            if isinstance(value, dict)
+        }
+        scalars = {name: value for name, value in values.items() if name not in histograms}
+        yield Point(json.loads(line)["time"], axis, x, scalars, histograms)
 
 
 def _x_of(line: bytes, axis: str) -> int | None:

@@ -1,7 +1,9 @@
 """TensorBoard's event files, without torch's or TensorFlow's writers, which take seconds to import.
 
 A file per tracker, in the track's folder, which TensorBoard shows as a run. The first event of a track whose points are
-made anew says from where on: TensorBoard drops the older points from there.
+made anew says from where on: TensorBoard drops the older points from there. It does so at every point that comes behind
+one with a larger x, too. So a track whose points come in another order, such as an older model's evaluation, is then
+written again in order, from points.jsonl.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any
 
 from pipeline.run import atomic, layout
 from pipeline.run.store.base import current_store
+from pipeline.tracking.jsonl import read_points
 from pipeline.tracking.tracker import Histogram, Point, Sink
 
 
@@ -22,8 +25,10 @@ class EventFile(Sink):
     Doesn't use TensorBoard's own writer, whose thread reports a full disk as a traceback.
     """
 
-    def __init__(self, folder: Path, first: int | None) -> None:
+    def __init__(self, folder: Path, axis: str, first: int | None, last: int) -> None:
+        """first: as in Tracker; last: x of the track's last point, 0 if there is none."""
         self._folder = self._path = folder
+        self._axis, self._last = axis, last
         self._writer: Any = None
         if first is not None:
             from tensorboard.compat.proto.event_pb2 import Event, SessionLog
@@ -32,6 +37,21 @@ class EventFile(Sink):
             self._write(Event(wall_time=time.time(), step=first, session_log=start))
 
     def add(self, point: Point) -> None:
+        if point.x >= self._last:
+            self._last = point.x
+            self._write_point(point)
+            return
+        with atomic.os_errors(self._folder):
+            older = list(self._folder.glob(f"{layout.EVENTS}*"))
+            self.close()
+            self._writer = None
+            for one in sorted(read_points(self._folder, self._axis), key=lambda one: one.x):
+                self._write_point(one)
+                self._last = one.x
+            for path in older:
+                path.unlink(missing_ok=True)
+
+    def _write_point(self, point: Point) -> None:
         from tensorboard.compat.proto.event_pb2 import Event
         from tensorboard.compat.proto.summary_pb2 import Summary
 

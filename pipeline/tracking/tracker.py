@@ -110,7 +110,7 @@ class Tracker:
         self._open(layout.POINTS, lambda: self._points(first))
         for name in sinks_in(options.track):
             if name == TENSORBOARD:
-                self._open(name, lambda: _tensorboard(self._folder, first))
+                self._open(name, lambda: _tensorboard(self._folder, self._axis, first, self.last))
             elif (name, os.getpid()) not in _failed:
                 self._open(name, lambda name=name: _shared(name, logdir))  # type: ignore[misc]
 
@@ -205,10 +205,10 @@ def place_of(track: str) -> str:
 # Making sinks; their modules are imported when they are needed
 
 
-def _tensorboard(folder: Path, first: int | None) -> Sink:
+def _tensorboard(folder: Path, axis: str, first: int | None, last: int) -> Sink:
     from pipeline.tracking.tensorboard import EventFile
 
-    return EventFile(folder, first)
+    return EventFile(folder, axis, first, last)
 
 
 _of_process: dict[tuple[str, Path, int], Sink] = {}  # by name, folder and process

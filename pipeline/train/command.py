@@ -40,6 +40,7 @@ from pipeline.games.specs import are_related, parse_game
 from pipeline.interrupts import Held, held_back
 from pipeline.methods.method import IndexArray
 from pipeline.methods.named import method_named
+from pipeline.networks.gpu import gpu_fault
 from pipeline.phrases import counted, duration, measured, percent, words
 from pipeline.progress import SILENT, Progress
 from pipeline.run import atomic, layout
@@ -389,6 +390,8 @@ class _Training:
             objective = method.objective(self._grown.architecture, config)
             objective.start_from(self._grown.weights)
             self._terms = objective.terms
+            if fault := gpu_fault():
+                self._progress.warn(f"the GPU can't be used ({fault}): the CPU trains instead")
             self._trainer = Trainer(objective, weights, config, optimizer, self._group)
         if found is None:
             holdout, of_set = self._trainer.evaluate(self._holdout), self._trainer.evaluate(self._of_set)

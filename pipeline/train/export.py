@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.errors import FileError, UsageError
-from pipeline.matches.statistics import measured_games, score_of, wilson_interval
+from pipeline.matches.statistics import rated_games, score_of, wilson_interval
 from pipeline.methods.named import method_named
 from pipeline.phrases import percent, results, size
 from pipeline.progress import SILENT, Progress
@@ -129,7 +129,7 @@ def _strength(model: Model, folder: Path) -> Strength:
     if not isinstance(opening_plies, int):
         found = f"its opening_plies are {str(opening_plies)[:40]}"
         raise FileError(folder / layout.MATCH_GAMES, f"damaged: {found}; wanted a number of plies")
-    side, score = sides[0], score_of(measured_games(match))
+    side, score = sides[0], score_of(rated_games(match))
     score = score.reversed if side == 1 else score
     low, high = wilson_interval(score)
     return Strength(

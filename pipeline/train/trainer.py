@@ -50,6 +50,7 @@ from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import FloatArray
 from pipeline.machine import available_cores
 from pipeline.methods.method import Objective, Weights
+from pipeline.networks.gpu import gpu_fault
 from pipeline.networks.openvino_backend import has_fast_bfloat16
 from pipeline.networks.torch_backends import without_garbage_collection
 from pipeline.train.config import TrainConfig
@@ -120,7 +121,7 @@ class Trainer:
         self._objective = objective
         self._config = config
         self._group, self._rank, self._processes = group, *((group.rank, group.count) if group else (0, 1))
-        self._device = group.device if group else torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        self._device = group.device if group else torch.device("cuda" if gpu_fault() == "" else "cpu")
         if self._device.type == "cpu":
             keep_freed_memory()
         raw = weights if optimizer is None else _raw_weights(weights, optimizer) or weights

@@ -154,7 +154,9 @@ def finish(place: Path, progress: Progress) -> set[layout.ShardName]:
     """
     names = set(atomic.names_in(place))
     named = {name: parsed for name in names if (parsed := layout.parse_pack_name(name))}
-    atomic.remove(place / name for name, parsed in named.items() if name == parsed.shard and parsed.meta not in names)
+    # The listing may be a minute old on a network disk: a pack that has been committed since isn't left over.
+    alone = [(name, parsed) for name, parsed in named.items() if name == parsed.shard and parsed.meta not in names]
+    atomic.remove(place / name for name, parsed in alone if not atomic.exists(place / parsed.meta))
     found: set[layout.ShardName] = set()
     for pack in packs.intact_packs(place).values():
         found.update(pack.names)

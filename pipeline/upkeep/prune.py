@@ -411,7 +411,8 @@ def _prune_left_over(run: Run, apply: bool) -> Iterator[Removal]:
         checkpoint = run.models / name
         if layout.lock_path(layout.SAVED_MODELS / name / CHECKPOINT_FILE) in (seen.held or ()):
             continue  # in use
-        yield Removal.of(f"checkpoint of {model}", _sizes_of(sorted(checkpoint.iterdir())), why)
+        files = [checkpoint / file for file in atomic.names_in(checkpoint)]  # it may be gone on a network disk
+        yield Removal.of(f"checkpoint of {model}", _sizes_of(files), why)
         if apply:
             with suppress(atomic.Busy), atomic.file_lock(checkpoint / CHECKPOINT_FILE, wait=False):
                 shutil.rmtree(checkpoint, ignore_errors=True)  # its own lock is open in it: on NFS a file stays

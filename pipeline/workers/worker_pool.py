@@ -316,8 +316,7 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
 
     def give(self, numbers: Sequence[int]) -> None:
         self._waiting.extendleft(reversed(numbers))
-        for worker in self.workers:
-            self._feed(worker)
+        self._feed_all()
 
     def counts(self) -> Counts:
         """Totals are over all workers, including those that are gone."""
@@ -365,6 +364,10 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
     def _replace(self, worker: W) -> None:
         """Stop a worker, and start another unless the job is impossible."""
 
+    def _feed_all(self) -> None:
+        for worker in sorted(self.workers, key=lambda one: len(one.games)):
+            self._feed(worker)
+
     def _feed(self, worker: W) -> None:
         in_play = sum(len(one.games) for one in self.workers)
         room = min(self._capacity - len(worker.games), self._most - in_play)
@@ -410,7 +413,7 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
             self._failed_starts = 0
         worker.games.difference_update(number for number, _ in found)
         if found:
-            self._feed(worker)
+            self._feed_all()  # one that came while all games were in play has none yet
         return [outcome for _, outcome in found]
 
     def _lost(self, worker: W, problem: str, blameless: bool = False) -> list[O]:
@@ -429,8 +432,7 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
         self._totals.update(worker.counts.totals)
         self._replace(worker)
         if self._problem is None:
-            for other in self.workers:
-                self._feed(other)
+            self._feed_all()
         return [outcome for outcome in found.values() if outcome is not None]
 
     def _blame(self, worker: W, again: Sequence[int], problem: str) -> None:

@@ -277,6 +277,8 @@ def test_a_kill_between_decision_and_promotion_is_made_good(tmp_path, models, ma
     assert resolve_champion(models / "best_model").name == "000000-test"
     # Measuring the challenger in between doesn't make it champion.
     evaluate(config.model_copy(update={"black_model": str(models / "000001-test"), "white_model": "heuristic"}))
+    # Nor does measuring the match itself, or take the promotion away.
+    evaluate(config.model_copy(update={"promote": False}))
     saved = read_match(tmp_path / "evaluate" / "000001-test-vs-000000-test").summary
     assert saved["promotion_pending"] is True and not saved["promoted"]
     count = len(made_up_networks)

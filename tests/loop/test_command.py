@@ -6,6 +6,7 @@ tests/test_loop.py runs the real ones.
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -251,6 +252,13 @@ def test_selfplay_goes_on_while_training_may_not(commands: Commands) -> None:
     assert commands.run(generations=1)[1:7] == ["selfplay top_up", "gather", "train", "selfplay", "gather", "train"]
 
 
+def test_games_that_another_process_plays_are_waited_for(commands: Commands) -> None:
+    Path("notes-of-player").write_text("it plays as the same worker\n")
+    commands.plan = {"selfplay top_up": [False, False], "selfplay wait": [False, True]}
+    again = ["selfplay top_up", "selfplay wait"] * 2
+    assert commands.run(generations=1) == ["init", *again, "gather", "train", "evaluate"]
+
+
 @pytest.mark.parametrize("name", ["init", "evaluate", "selfplay", "gather", "train"])
 def test_a_failure_ends_the_loop(commands: Commands, name: str) -> None:
     commands.plan[name] = [FileError("a file", "is damaged")]
@@ -367,6 +375,16 @@ def test_a_damaged_time_begins_anew(commands: Commands, text: str) -> None:
     layout.LOOP_FILE.parent.mkdir()
     layout.LOOP_FILE.write_text(text)
     assert commands.run(generations=1) and read_kept(layout.LOOP_FILE).seconds < 60
+
+
+def test_a_new_run_where_another_was_begins_its_time_anew(commands: Commands) -> None:
+    """Its data and models were removed, but not the hidden file."""
+    commands.run(generations=1)
+    layout.LOOP_FILE.write_text('{"seconds": 1234, "match": [1, "tictactoe", 0.9], "tidied": 7}\n')
+    shutil.rmtree(layout.SAVED_MODELS)
+    assert commands.run(generations=2, minutes=1).count("train") == 2
+    kept = read_kept(layout.LOOP_FILE)
+    assert kept.seconds < 60 and kept.tidied == -1 and all(share < 0.9 for share in commands.told())
 
 
 def test_the_systems_clock_does_not_count(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,9 +16,10 @@ import pytest
 
 from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import Evaluate, Evaluation, Planes
-from pipeline.networks import folding, inference, openvino_backend
+from pipeline.networks import folding, gpu, inference, openvino_backend
 from pipeline.networks.architecture import Architecture
 from pipeline.networks.folding import evaluate_plain, fold
+from pipeline.networks.gpu import gpu_fault
 from pipeline.networks.inference import (
     INT8_POLICY_TOLERANCE,
     INT8_VALUE_TOLERANCE,
@@ -383,7 +384,7 @@ def test_unknown_and_missing_backends_are_usage_errors(monkeypatch: pytest.Monke
     monkeypatch.setattr(inference.shutil, "which", lambda _: None)
     with pytest.raises(UsageError, match="no C\\+\\+ compiler"):
         available_backends("compile")
-    monkeypatch.setattr(inference, "_has_cuda", lambda: False)
+    monkeypatch.setattr(inference, "gpu_fault", lambda: None)
     assert {backend.name for backend in available_backends("auto")} == {"torch"}
 
 
@@ -397,12 +398,41 @@ def test_a_gpu_that_cannot_be_used_does_not_stop_playing(monkeypatch: pytest.Mon
             raise RuntimeError("CUDA error: no kernel image is available")
         return build(spec, *arguments)
 
-    monkeypatch.setattr(inference, "_has_cuda", lambda: True)
+    monkeypatch.setattr(inference, "gpu_fault", lambda: "")
     monkeypatch.setattr(BackendSpec, "build", fails)
     said = Heard()
     [evaluator] = make_evaluators(GO, lively_weights(GO), 16, 1, backend, said)
     assert evaluator.backend.device == "cpu" and evaluator(random_planes(GO, 2))[1].shape == (2,)
     assert any(f"the GPU can't be used (see above): {evaluator.backend} computes" in text for text in said.warned)
+
+
+def test_a_gpu_that_fails_once_it_is_tried_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu_fault.cache_clear()
+    monkeypatch.setattr(gpu, "may_have_gpu", lambda: True)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("torch.nn.Module.cuda", lambda self: (_ for _ in ()).throw(RuntimeError("no kernel\nimage")))
+    try:
+        assert gpu_fault() == "RuntimeError: no kernel image"
+        said = Heard()
+        [evaluator] = make_evaluators(GO, lively_weights(GO), 16, 1, "auto", said)
+        assert evaluator.backend.device == "cpu" and any("no kernel image" in text for text in said.warned)
+    finally:
+        gpu_fault.cache_clear()
+
+
+def test_a_backend_that_fails_while_it_is_measured_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    rate, failed = inference.evaluation_rate, []
+
+    def fails(evaluators: Any, planes: Planes, seconds: float) -> float:
+        if failed in ([], [evaluators[0].backend]):
+            failed[:] = [evaluators[0].backend]
+            raise RuntimeError("out of memory")
+        return rate(evaluators, planes, 0.01)
+
+    monkeypatch.setattr(inference, "evaluation_rate", fails)
+    said = Heard()
+    [evaluator] = make_evaluators(GO, lively_weights(GO), 16, 1, "auto", said, random_planes(GO, 64), afresh=True)
+    assert [evaluator.backend] != failed and any("refused: RuntimeError: out of memory" in text for text in said.warned)
 
 
 def test_weights_of_another_architecture_are_refused() -> None:

@@ -218,11 +218,20 @@ def test_without_a_champion_it_says_what_can_be_played(game: str | None, instead
 
 
 @pytest.mark.parametrize(
-    ("protocol", "model"),
-    [(None, "go9"), ("gtp", "go9"), ("usi", "shogi5"), ("gomocup", "gomoku9"), ("analysis", "go9")],
+    ("protocol", "models"),
+    [
+        (None, ["go9"]),
+        ("gtp", ["go9"]),
+        ("usi", ["shogi", "shogi5"]),
+        ("gomocup", ["gomoku-any", "gomoku9"]),
+        ("analysis", ["go9"]),
+    ],
 )
-def test_without_a_champion_an_engine_says_which_model_speaks_its_protocol(protocol: str | None, model: str) -> None:
-    with pytest.raises(FileError, match=f"no champion yet: play --model pretrained/{model}, or train one"):
+def test_without_a_champion_an_engine_says_which_model_speaks_its_protocol(
+    protocol: str | None, models: list[str]
+) -> None:
+    named = " or ".join(f"--model pretrained/{model}" for model in models)
+    with pytest.raises(FileError, match=f"no champion yet: play {named}, or train one"):
         engine(EngineConfig(protocol=protocol))
 
 

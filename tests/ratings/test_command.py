@@ -37,12 +37,12 @@ def moves_to(spec, result):
     return next(ends_so).moves.tolist()
 
 
-def make_match(directory, challenger, champion, results, hour=0, game="tictactoe", failed=()):
+def make_match(directory, challenger, champion, results, hour=0, game="tictactoe", failed=(), **settings):
     """A match folder; results are the challenger's. Players as names or PlayerInfo."""
     players = tuple(one if isinstance(one, PlayerInfo) else info(one) for one in (challenger, champion))
     pairs = (len(results) + len(failed) + 1) // 2
     header = MatchHeader(
-        players=players, game=game, games=2 * pairs, threshold=None, settings={}, openings=[[]] * pairs,
+        players=players, game=game, games=2 * pairs, threshold=None, settings=settings, openings=[[]] * pairs,
         created=f"2026-01-01T{hour:02d}:00:00+00:00",
     )  # fmt: skip
     folder = directory / f"{players[0].name}-vs-{players[1].name}"
@@ -162,6 +162,12 @@ def test_failed_games_count_for_nobody(config, tmp_path):
     summary = ratings(config())
     assert summary.games == 3
     assert [row.games for row in summary.rows] == [3, 3]
+
+
+@pytest.mark.parametrize(("exclude", "games"), [(False, 4), (True, 2)])
+def test_repeated_games_count_unless_the_match_excludes_them(config, tmp_path, exclude, games):
+    make_match(tmp_path / "evaluate", "000001-b@8", "random", [1, -1, 1, -1], exclude_duplicates=exclude)
+    assert ratings(config()).games == games
 
 
 def test_games_that_were_rated_are_not_read_again(config, three, tmp_path, monkeypatch):

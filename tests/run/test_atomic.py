@@ -322,3 +322,13 @@ def test_what_is_no_file_to_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(FileError, match="no regular file; wanted a thing"):
         atomic.read_bytes(tmp_path / "pipe", "a thing")
+
+
+@pytest.mark.parametrize("code", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_a_disk_without_locks_is_named(tmp_path, monkeypatch, code):
+    def flock(*_):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(atomic.fcntl, "flock", flock)
+    with pytest.raises(FileError, match="this disk gives no locks"), atomic.file_lock(tmp_path / "a"):
+        pass

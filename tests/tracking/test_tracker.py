@@ -131,7 +131,7 @@ def test_a_sink_that_fails_is_one_warning_and_the_others_go_on(monkeypatch: pyte
         def add(self, point: Point) -> None:
             raise RuntimeError("the package\nraised")
 
-    monkeypatch.setattr(module, "_tensorboard", lambda folder, first: Failing())
+    monkeypatch.setattr(module, "_tensorboard", lambda *_: Failing())
     progress = Heard()
     with tracker(track="tensorboard", progress=progress) as one:
         one.add({"a": 1}, 1)

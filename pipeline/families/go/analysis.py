@@ -305,7 +305,9 @@ class Analysis:
             ("boardYSize", query.board_y_size, self._game.board_shape[0]),
         ):
             if found != wanted:
-                raise QueryError(f"found {name} {found}; this model plays {wanted}", name)
+                on_all = isinstance(self._game, AllBoards)  # but not in one process
+                can = f"this engine was started on {wanted}; start another with --game go:{found}"
+                raise QueryError(f"found {name} {found}; {can if on_all else f'this model plays {wanted}'}", name)
         game, komi = self._game, komi_of(self._game) or 0.0
         if query.komi is not None and query.komi != komi:
             if not (isinstance(game, AllBoards) and isinstance(game, Komi)):

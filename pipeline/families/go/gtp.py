@@ -171,6 +171,8 @@ class Gtp:
     # The board
 
     def _on_boardsize(self, words: list[str]) -> str:
+        if len(words) == 2:
+            return self._on_rectangular_boardsize(words)  # as KataGo takes it
         size, game = _whole(words, "boardsize"), self._game
         if (size, size) != game.board_shape:
             if not isinstance(game, AllBoards):
@@ -383,7 +385,8 @@ class Gtp:
             count = _whole(numbers[2:], "periods or stones")
             main, period = _seconds(numbers[0]), _seconds(numbers[1])
             stones, periods = (0, count) if kind == "byoyomi" else (count, 0)
-            settings = TimeSettings(main, period, stones, periods)
+            no_overtime = kind == "byoyomi" and count == 0
+            settings = TimeSettings(main) if no_overtime else TimeSettings(main, period, stones, periods)
         elif kind != "none":
             raise GtpError("syntax error: wanted none, absolute MAIN, or byoyomi or canadian MAIN PERIOD NUMBER")
         self._clocks = [Clock(settings), Clock(settings)]
@@ -441,19 +444,21 @@ class Gtp:
         """
         session, clock, passes = self.session, self._clocks[player], self._game.pass_action
         clock.start()
-        if self._begin_move(player, never_pass):
-            if never_pass and passes is not None:
-                avoid = [*avoid, Moves(player, [passes])]
-            session.restrict(restriction(self._game.num_actions, avoid, allow))
-            action = self._think(clock.seconds(self._moves_left()), report)
-            value = session.value_to_move()
-        else:
-            assert passes is not None
-            action, value = passes, 0.0
-        if self._own_values[player].resigns(len(session.moves), value, self._resign_threshold):
-            return "resign"
-        session.play(action, player)
-        clock.stop()
+        try:
+            if self._begin_move(player, never_pass):
+                if never_pass and passes is not None:
+                    avoid = [*avoid, Moves(player, [passes])]
+                session.restrict(restriction(self._game.num_actions, avoid, allow))
+                action = self._think(clock.seconds(self._moves_left()), report)
+                value = session.value_to_move()
+            else:
+                assert passes is not None
+                action, value = passes, 0.0
+            if self._own_values[player].resigns(len(session.moves), value, self._resign_threshold):
+                return "resign"
+            session.play(action, player)
+        finally:
+            clock.stop()
         self._moved = True
         return self._game.action_name(action)
 
@@ -620,7 +625,7 @@ class Gtp:
         found, rest = AnalysisOptions(), deque(word.lower() for word in words)
         if rest and rest[0] in COLOURS:
             found.player = COLOURS[rest.popleft()]
-        if rest and rest[0].isdecimal():
+        if rest and rest[0].replace(".", "", 1).isdecimal():
             rest.appendleft("interval")
         while rest:
             name = rest.popleft()

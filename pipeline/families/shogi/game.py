@@ -34,8 +34,10 @@ from pipeline.families.shogi import features, kernels, notation
 from pipeline.families.shogi.board import HAND_KINDS, LETTERS, THEIRS, geometry
 from pipeline.families.shogi.heuristic import move_scores
 from pipeline.families.shogi.moves import NUM_KINDS
+from pipeline.games.capabilities import SharedRules
 from pipeline.games.contract import (
     Actions,
+    AnyGame,
     BoolArray,
     History,
     KernelGame,
@@ -58,7 +60,7 @@ DECLARATIONS = {"27": kernels.RULE_27, "24": kernels.RULE_24, "off": kernels.NO_
 ZOBRIST_SEED = 20261125  # part of no file format: keys never leave a process
 
 
-class Shogi(KernelGame):
+class Shogi(KernelGame, SharedRules):
     """See the module docstring for the rules, ``kernels`` for the state's layout."""
 
     colours = ("Sente", "Gote")
@@ -125,6 +127,10 @@ class Shogi(KernelGame):
         head, _, limit = self.spec.partition(",moves=")
         words = spec_in_words(head.replace(":5", ""), "Shogi" if self.size == 9 else "Minishogi")
         return words if limit in ("", str(LONGEST)) else f"{words}, at most {limit} moves"
+
+    def as_seen(self, other: AnyGame) -> Self | None:
+        """Declarations and the move limit may differ: positions and moves are the same."""
+        return other if isinstance(other, type(self)) and other.size == self.size else None
 
     def without_move_limit(self) -> Self:
         return type(self)(self.size, self.declaration, LONGEST)

@@ -54,6 +54,7 @@ from pipeline.run.chunks import Columns, ColumnTypes
 from pipeline.run.models import Model
 from pipeline.run.shards import Shard
 from pipeline.search.options import SearchOptions
+from pipeline.search.tree import MOST_ACTIONS
 
 if TYPE_CHECKING:
     from pipeline.methods.alphazero.training_batch import Batch
@@ -109,6 +110,11 @@ class AlphaZero(Method):
         if not isinstance(game, Game) or game.has_chance:
             missing = "has chance" if game.has_chance else "has no fixed list of actions, or no planes"
             raise UsageError(f"method {self.name}: {game.spec} {missing}; wanted a board game without chance")
+        if not game.perfect_information:
+            raise UsageError(f"method {self.name}: {game.spec} hides something; wanted a game that both players see")
+        if game.num_actions > MOST_ACTIONS:
+            found = f"{game.spec} has {game.num_actions:,} actions"
+            raise UsageError(f"method {self.name}: {found}; wanted at most {MOST_ACTIONS:,}")
         if game.max_result > 1:
             counts = f"counts up to {game.max_result:g} points"
             raise UsageError(f"method {self.name}: {game.spec} {counts}; wanted a game that is won, drawn or lost")

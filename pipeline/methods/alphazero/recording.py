@@ -1,7 +1,7 @@
 """``GameBuffer``: the moves, visits and values of unfinished games, until they become game records.
 
-Opponents' moves have no visits, or a single one, of the move, where they are learned. Axes: R rows (one unfinished game each), T plies, A
-actions, n rows named in a call. Values are seen by the player to move.
+Opponents' moves have no visits, or a single one, of the move, where they are learned. Axes: R rows (one unfinished game
+each), T plies, A actions, n rows named in a call. Values are seen by the player to move.
 """
 
 from __future__ import annotations

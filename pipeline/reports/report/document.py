@@ -16,7 +16,7 @@ from typing import Any
 from pipeline.errors import UsageError
 from pipeline.methods.method import LearningChart
 from pipeline.methods.named import method_named
-from pipeline.phrases import counted, long_duration, percent
+from pipeline.phrases import counted, long_duration, percent, printable
 from pipeline.reports.reading import ScoredMatch, metric, number_in
 from pipeline.reports.report.charts import Chart, Point, table
 from pipeline.reports.report.facts import ENDS, STAGES, WINNERS, Facts, Games
@@ -37,9 +37,9 @@ HOUR = 3600.0
 
 def page(facts: Facts, replays: Sequence[dict[str, Any]]) -> str:
     """The complete HTML."""
-    title = f"{facts.reading.run.folder.resolve().name}: {facts.reading.game or 'a run'}"
+    title = printable(f"{facts.reading.run.folder.resolve().name}: {facts.reading.game or 'a run'}")
     style, script = ((FOLDER / name).read_text(encoding="utf-8") for name in ("report.css", "replay.js"))
-    warnings = "".join(f"<li>{escape(warning)}</li>" for warning in facts.reading.warnings)
+    warnings = "".join(f"<li>{escape(printable(warning))}</li>" for warning in facts.reading.warnings)
     sections = {
         ("strength", "Strength"): _strength(facts),
         ("learning", "Learning"): _learning(facts),

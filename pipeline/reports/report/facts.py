@@ -175,7 +175,7 @@ def _of_searches(reading: Reading, shards: Sequence[Shard]) -> tuple[float | Non
     for shard in shards:
         method = reading.readable(method_named, shard.header["method"])
         if method is not None and not method.steps_only:
-            chosen = (shard.flags & POLICY_COUNTS) != 0
+            chosen = (shard.flags & POLICY_COUNTS != 0) & ~shard.of_opponents()  # who may teach, without searching
             entropies.append(policy_entropies(shard)[chosen])
             surprises.append(shard.surprises[chosen])
     entropy, surprise = np.concatenate(entropies), np.concatenate(surprises)

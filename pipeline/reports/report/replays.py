@@ -21,7 +21,7 @@ from pipeline.games.capabilities import InSgf
 from pipeline.games.contract import Game, States
 from pipeline.games.specs import parse_game
 from pipeline.games.stones import BoardGame
-from pipeline.reports.recorded_games import ENDINGS, RecordedGame
+from pipeline.reports.recorded_games import ENDINGS, RecordedGame, damaged_game
 from pipeline.reports.report.facts import Facts
 from pipeline.run.matches import read_match
 from pipeline.run.shards import Shard, read_shard
@@ -38,7 +38,9 @@ def replays(facts: Facts) -> list[dict[str, Any]]:
     found = []
     for title, read in [*_of_matches(facts), *_of_selfplay(facts)]:
         try:
-            found.append(_replay(title, read()))
+            one = read()
+            with damaged_game(one.path, one.index):
+                found.append(_replay(title, one))
         except MuGoError as error:
             facts.reading.warn(f"a game is not shown: {error}")
     return found
@@ -122,7 +124,7 @@ def _replay(title: str, one: RecordedGame) -> dict[str, Any]:
             value = values[ply]
             if value is not None and game.max_result == 1:
                 here["winrate"] = round((1 + value) / 2, 3)
-            if one.searches:
+            if one.searches and not one.made_by_opponent(int(game.to_move(state)[0])):
                 actions, counts = one.searches[ply]
                 shares = counts / max(int(counts.sum()), 1)
                 top = np.argsort(-shares, kind="stable")[:TOP_MOVES].tolist()

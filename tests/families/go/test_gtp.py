@@ -115,7 +115,9 @@ def test_size_and_komi_are_the_models(say):
     assert say("komi nan").startswith("? syntax error")
     assert say("komi 7,0") == "=", "a program that follows its user's locale, such as q5go"
     assert say("rectangular_boardsize 9 9") == "="
-    assert say("rectangular_boardsize 9 13").endswith("found 9 by 13, this model plays square boards")
+    for command in ("rectangular_boardsize", "boardsize"):  # as KataGo takes it
+        assert say(f"{command} 9 13").endswith("found 9 by 13, this model plays square boards")
+        assert say(f"{command} 9 9") == "="
     assert say("get_komi") == "= 7"
 
 
@@ -471,7 +473,7 @@ def test_analysis_streams_until_a_line_comes():
         gtp,
         (0, "5 kata-analyze w 10 ownership true rootInfo true maxmoves 3"),
         (1.5, "6 name"),
-        (0, "lz-analyze 10"),
+        (0, "lz-analyze 10.5"),
         (1.0, ""),
         (0, "8 showboard"),
     )
@@ -715,7 +717,7 @@ def test_a_game_on_time_never_oversteps():
         say("play w pass")
 
 
-@pytest.mark.parametrize("line", ["none", "absolute 60", "byoyomi 60 5 3", "canadian 60 30 10"])
+@pytest.mark.parametrize("line", ["none", "absolute 60", "byoyomi 60 5 3", "byoyomi 60 5 0", "canadian 60 30 10"])
 def test_kgs_time_settings(say, line):
     assert say(f"kgs-time_settings {line}") == "=" and say("time_left w 5 1") == "="
     assert say("kgs-time_settings hourglass").startswith("? syntax error")

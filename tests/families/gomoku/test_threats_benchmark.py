@@ -21,6 +21,7 @@ from tests.run.random_games import random_shards
         (("..O.OOO", "XX"), {}, "four", {"D9"}, {"B9", "H9"}),
         ((".........", "..OOO", "XX"), {}, "three", {"B8", "F8"}, {"A8", "A1"}),
         ((".........", "..OOO", ".........", "XXX......", ".X"), {}, "three", {"D6", "B8"}, {"A1"}),  # makes a four
+        ((".OOOO.", "XX"), {}, None, set(), set()),  # too late
         (("XXXX.", "OOOO."), {}, None, set(), set()),  # it can win: nothing has to be answered
         (("XX", "OO"), {}, None, set(), set()),
         (("XOO.", "OOO"), {"pairs": (4, 0)}, "pairs", {"D9"}, {"E9", "D8"}),
