@@ -30,7 +30,6 @@ CODES = {0, 1, 2, 75, 130, 143}
 ENDS_BY_SIGNAL = {"kill": {-signal.SIGKILL}, "term": {143}, "int": {130}}
 LEFT_OVER = "left over"
 LOOP = "loop"
-LOOP_POINTS = 900  # a generation of the loop has about as many
 VERIFY = "verify"  # says why it fails in lines of its own
 
 
@@ -70,6 +69,7 @@ class Bench:
     def __init__(self, workshop: Workshop, folder: Path) -> None:
         self.workshop, self.folder = workshop, folder
         self._references: dict[str, Reference] = {}
+        self._loop: Done | None = None
 
     def reference(self, name: str) -> Reference:
         if name not in self._references:
@@ -217,12 +217,11 @@ class Bench:
         """The same for rl_loop.sh: signals to it, to it and all it started, and faults at points."""
         rng = random.Random(f"{LOOP} {seed}")
         trial = Trial(LOOP, seed)
-        folder = self.folder / f"{LOOP}-{seed}"
-        folder.mkdir(parents=True)
-        (folder / "tiny.yaml").write_text(PRESET)
+        reference = self.reference_of_loop()
+        folder = self._folder_of_loop(str(seed))
         for _ in range(faults):
             before = committed(folder)
-            ended = self._strike_loop(rng, folder, trial)
+            ended = self._strike_loop(reference, rng, folder, trial)
             gone = [name for name, content in before.items() if committed(folder).get(name, "gone") != content]
             if gone:
                 trial.lost += len(gone)
@@ -231,37 +230,51 @@ class Bench:
                 break
             if (folder / layout.SAVED_MODELS).is_dir():
                 self.verify_after_fault(folder, trial, repair=rng.random() < 0.3)
-        started = time.monotonic()
-        code, said = self.workshop.run_loop(folder)
-        trial.recovery = time.monotonic() - started
-        if code != 0:
-            trial.fail(f"run again: exit code {code}: {said[-2000:]}")
+        done = self.workshop.run_loop(folder)
+        trial.recovery = done.seconds
+        if done.code != 0:
+            trial.fail(f"run again: exit code {done.code}: {done.said[-2000:]}")
         else:
             self._check_loop(folder, trial)
         if not trial.failures:
             shutil.rmtree(folder)
         return trial
 
-    def _strike_loop(self, rng: random.Random, folder: Path, trial: Trial) -> bool:
+    def reference_of_loop(self) -> Done:
+        """The loop undisturbed: how long it takes here, and its calls."""
+        if self._loop is None:
+            folder = self._folder_of_loop("undisturbed")
+            self._loop = self.workshop.run_loop(folder, fault=Fault())
+            assert self._loop.code == 0, self._loop.said
+            shutil.rmtree(folder)
+        return self._loop
+
+    def _folder_of_loop(self, label: str) -> Path:
+        folder = self.folder / f"{LOOP}-{label}"
+        folder.mkdir(parents=True)
+        (folder / "tiny.yaml").write_text(PRESET)
+        return folder
+
+    def _strike_loop(self, reference: Done, rng: random.Random, folder: Path, trial: Trial) -> bool:
         """Returns whether the loop came to its end all the same."""
         action = rng.choice(("kill", "kill", "term", "int"))
         if rng.random() < 0.5:
-            fault, what = Fault(action, rng.randrange(LOOP_POINTS)), f"{action} at a point"
-            code, said = self.workshop.run_loop(folder, fault=fault)
+            fault, what = Fault(action, rng.randrange(len(POINTS) * reference.calls)), f"{action} at a point"
+            done = self.workshop.run_loop(folder, fault=fault)
         else:
             what = f"{action} at an instant"
             whole = rng.random() < 0.5
-            seconds = rng.uniform(0, 5)
-            code, said = self.workshop.run_loop(folder, after=(seconds, SIGNALS[action], whole))
-        if code == 0:
+            seconds = rng.uniform(0, reference.seconds)
+            done = self.workshop.run_loop(folder, after=(seconds, SIGNALS[action], whole))
+        if done.code == 0:
             trial.missed += 1
         else:
             trial.faults.append(what)
-        if code not in {0, 75, 130, 143, 137, -signal.SIGKILL}:
-            trial.fail(f"{what}: exit code {code}: {said[-1500:]}")
-        if "Traceback" in said or "Exception ignored" in said:
-            trial.fail(f"{what}: {said[-3000:]}")
-        return code == 0
+        if done.code not in {0, 75, 130, 143, 137, -signal.SIGKILL}:
+            trial.fail(f"{what}: exit code {done.code}: {done.said[-1500:]}")
+        if "Traceback" in done.said or "Exception ignored" in done.said:
+            trial.fail(f"{what}: {done.said[-3000:]}")
+        return done.code == 0
 
     def _check_loop(self, folder: Path, trial: Trial) -> None:
         """That one generation was made, no more and no less."""

@@ -60,10 +60,15 @@ class Running:
         except TimeoutError:
             self.signal(signal.SIGKILL)
             raise AssertionError(f"it hangs:\n{self.output.read_text(errors='replace')[-2000:]}") from None
-        took = time.monotonic() - self.started
-        lines = self.log.read_text(errors="surrogateescape").splitlines() if self.log.exists() else []
-        log = [(int(number), name, rest) for number, name, rest in (line.split(" ", 2) for line in lines)]
-        return Done(code, self.output.read_text(errors="replace"), took, log)
+        return done(code, self.output, self.started, self.log)
+
+
+def done(code: int, output: Path, started: float, log: Path) -> Done:
+    """What has ended just now, with what it wrote into the files output and log."""
+    took = time.monotonic() - started
+    lines = log.read_text(errors="surrogateescape").splitlines() if log.exists() else []
+    calls = [(int(number), name, rest) for number, name, rest in (line.split(" ", 2) for line in lines)]
+    return Done(code, output.read_text(errors="replace"), took, calls)
 
 
 def environment_here(**more: str) -> dict[str, str]:
@@ -137,13 +142,14 @@ class Workshop:
 
     def run_loop(
         self, folder: Path, fault: Fault | None = None, after: tuple[float, int, bool] | None = None
-    ) -> tuple[int, str]:
-        """(exit code, what it said) of rl_loop.sh, which makes one generation of folder/tiny.yaml.
+    ) -> Done:
+        """rl_loop.sh, which makes one generation of folder/tiny.yaml. Without a fault there is no log.
 
         after: (seconds, a signal, whether all that the loop has started gets it, too)
         """
         output, log = folder / "said", self.folder / f"{next(self._numbers)}.log"
         command = [str(ROOT / "rl_loop.sh"), "--preset", "tiny.yaml", "--generations", "1", "--directory", str(folder)]
+        started = time.monotonic()
         with open(output, "wb") as written:
             process = subprocess.Popen(
                 command, cwd=folder, env=self.loop_environment(fault, log), stdout=written, stderr=written,
@@ -160,8 +166,10 @@ class Workshop:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             raise AssertionError(f"it hangs:\n{output.read_text(errors='replace')[-2000:]}") from None
-        log.unlink(missing_ok=True)
-        return process.returncode, output.read_text(errors="replace")
+        try:
+            return done(process.returncode, output, started, log)
+        finally:
+            log.unlink(missing_ok=True)
 
     def loop_environment(self, fault: Fault | None = None, log: Path | None = None) -> dict[str, str]:
         """For rl_loop.sh: its python is the client, which asks the server for the loop."""
