@@ -33,6 +33,8 @@ from pipeline.games.capabilities import beginning
 from pipeline.games.contract import BoolArray, States
 from pipeline.games.replay import replay
 from pipeline.games.specs import parse_game
+from pipeline.methods.game_table import GameTable
+from pipeline.methods.method import Positions
 from pipeline.reports.tables import table
 from pipeline.run import layout
 from pipeline.run.shards import POLICY_COUNTS, Shard, newest_shards, read_shard
@@ -79,18 +81,15 @@ def count(shard: Shard, rng: np.random.Generator) -> dict[str, Counts]:
     if not isinstance(game, Gomoku):
         raise UsageError(f"{shard.path}: games of {shard.game_spec}; wanted Gomoku")
     counts: dict[str, Counts] = defaultdict(lambda: np.zeros((len(KINDS), 2), np.int64))
-    order = np.argsort(-shard.lengths, kind="stable")
-    lengths, first = shard.lengths[order], shard.move_offsets[order]
-    moves = np.zeros((int(lengths[0]), len(order)), np.int32)
-    for row, (start, length) in enumerate(zip(first, lengths, strict=True)):
-        moves[:length, row] = shard.moves[start : start + length]
-    opponents = np.array([shard.opponent(row) or "" for row in order.tolist()])
+    every = np.arange(shard.num_games)
+    games = GameTable([shard], Positions(np.zeros_like(every), every, np.zeros_like(every)))
+    opponents = np.array([shard.opponent(index) or "" for index in games.game.tolist()])
+    targets = games.per_move("flags", np.uint8(0)) & POLICY_COUNTS > 0
     before = game.initial(0)
-    for ply, (states, _) in enumerate(replay(game, moves, lengths, beginning(game, shard.setups[order]))):
+    for ply, (states, _) in enumerate(replay(game, games.moves, games.lengths, beginning(game, games.setups))):
         found, movers = kinds(game, before), game.to_move(before)
-        who = np.where(shard.learners[order[: len(before)]] == 1 - movers, opponents[: len(before)], "")
-        targets = shard.flags[first[: len(before)] + ply - 1] & POLICY_COUNTS > 0
-        rows = np.flatnonzero((found >= 0) & (targets | (who != "")))
+        who = np.where(games.learners[: len(before)] == 1 - movers, opponents[: len(before)], "")
+        rows = np.flatnonzero((found >= 0) & (targets[ply - 1, : len(before)] | (who != "")))
         for name in np.unique(who[rows]).tolist():
             own = rows[who[rows] == name]
             counts[name] += tally(found[own], answered(game, found[own], movers[own], states[own]))
@@ -99,7 +98,7 @@ def count(shard: Shard, rng: np.random.Generator) -> dict[str, Counts]:
         tried = [rng.choice(np.flatnonzero(legal)) for legal in game.legal(before[rows], history)]
         after = game.play(before[rows], np.array(tried, np.int32), history)
         counts[RANDOM] += tally(found[rows], answered(game, found[rows], movers[rows], after))
-        before = states[lengths[: len(states)] > ply]
+        before = states[games.lengths[: len(states)] > ply]
     return counts
 
 

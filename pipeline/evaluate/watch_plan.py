@@ -18,7 +18,7 @@ import numpy as np
 
 from pipeline.errors import FileError, MuGoError, NotYet
 from pipeline.evaluate.config import BENCHMARK, CHAMPION, LADDER, POOL, SINGLE, STRATEGIES, EvaluateConfig
-from pipeline.matches.options import MatchOptions, WorkerOptions
+from pipeline.matches.options import SEED_OF_WATCH, MatchOptions, WorkerOptions
 from pipeline.matches.runner import Entrant, load_entrant
 from pipeline.players.player_specs import is_engine
 from pipeline.progress import SILENT, Progress
@@ -33,7 +33,6 @@ from pipeline.schedules import RunState
 
 SettingsAt = Callable[[RunState], EvaluateConfig]  # the settings for a run state
 
-SEED_OFFSET = 1_000_003  # added to the seed, so that games differ from those of evaluate between the same players
 THE_POOL = "the pool"  # stands for all members of the pool if they are skipped
 # Options that a match's games don't depend on: resources of this machine, and permissions of this run.
 MACHINE_OPTIONS = tuple(WorkerOptions.model_fields)
@@ -313,4 +312,4 @@ def _stored_settings(settings: EvaluateConfig) -> dict[str, Any]:
     names = set(MatchOptions.model_fields) - {*MACHINE_OPTIONS, "game"}
     if "opening_plies" not in settings.model_fields_set:
         names.remove("opening_plies")
-    return {**settings.model_dump(mode="json", include=names), "seed": settings.seed + SEED_OFFSET}
+    return {**settings.model_dump(mode="json", include=names), "seed": settings.seed + SEED_OF_WATCH}

@@ -67,6 +67,10 @@ class WorkerOptions(Options):
     )
 
 
+# Added to the seed, so that games differ from those that evaluate plays between the same players.
+SEED_OF_WATCH, SEED_OF_TOURNAMENTS = 1_000_003, 2_000_003
+
+
 class MatchOptions(OpeningOptions, WorkerOptions, PlaySearchOptions):
     """How games between players are played."""
 

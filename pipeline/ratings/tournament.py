@@ -15,6 +15,7 @@ from pathlib import Path
 from pipeline.errors import FileError, MuGoError, NotYet, UsageError
 from pipeline.games.contract import Game
 from pipeline.games.specs import parse_game
+from pipeline.matches.options import SEED_OF_TOURNAMENTS
 from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entrant
 from pipeline.players.player_specs import is_engine
 from pipeline.progress import SILENT, Progress
@@ -28,7 +29,6 @@ from pipeline.run.models import check_champion
 from pipeline.run.ratings import read_pool
 
 Entrants = dict[str, Entrant]  # by name in ratings
-SEED_OFFSET = 2_000_003  # added to the seed, so that games differ from those of evaluate between the same players
 
 
 def tournament(config: TournamentConfig, progress: Progress = SILENT) -> RatingsSummary:
@@ -46,7 +46,7 @@ def tournament(config: TournamentConfig, progress: Progress = SILENT) -> Ratings
     if config.background:
         config = config.model_copy(update={"threads": config.threads or 1})
     busy = "another process plays this tournament; wait until it is done, or choose another --output-dir"
-    config = config.model_copy(update={"seed": config.seed + SEED_OFFSET})
+    config = config.model_copy(update={"seed": config.seed + SEED_OF_TOURNAMENTS})
     with MatchRunner(config, game, progress) as runner, match_lock(config.output_dir, busy):
         known: dict[Path, MatchResults] = {}
         for match in each_match(_folders(config), keep=True, known=known):

@@ -73,22 +73,29 @@ class JsonLines(Sink):
 def read_points(folder: Path, axis: str) -> Iterator[Point]:
     """The points of a track, in the order in which they came."""
     for line in atomic.read_bytes(folder / layout.POINTS, "points").splitlines(keepends=True):
-        if (x := _x_of(line, axis)) is None:
+        if (values := _point_in(line, axis)) is None:
             continue
-        values = {name: value for name, value in json.loads(line).items() if name not in ("time", axis)}
+        added, x = values.pop("time"), values.pop(axis)
         histograms = {
             name: Histogram(np.array(value["edges"], np.float64), np.array(value["counts"], np.int64))
             for name, value in values.items()
             if isinstance(value, dict)
         }
         scalars = {name: value for name, value in values.items() if name not in histograms}
-        yield Point(json.loads(line)["time"], axis, x, scalars, histograms)
+        yield Point(added, axis, x, scalars, histograms)
 
 
 def _x_of(line: bytes, axis: str) -> int | None:
     """None for a line that no point has, such as half of one."""
+    point = _point_in(line, axis)
+    return None if point is None else point[axis]
+
+
+def _point_in(line: bytes, axis: str) -> dict[str, Any] | None:
+    """The object in a line; None as _x_of."""
     try:
-        x = json.loads(line)[axis]
+        found = json.loads(line)
+        x = found[axis]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    return x if isinstance(x, int) and line.endswith(b"\n") else None
+    return found if isinstance(x, int) and line.endswith(b"\n") else None

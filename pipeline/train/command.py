@@ -390,7 +390,7 @@ class _Training:
             objective = method.objective(self._grown.architecture, config)
             objective.start_from(self._grown.weights)
             self._terms = objective.terms
-            if fault := gpu_fault():
+            if self._group is None and (fault := gpu_fault()):
                 self._progress.warn(f"the GPU can't be used ({fault}): the CPU trains instead")
             self._trainer = Trainer(objective, weights, config, optimizer, self._group)
         if found is None:

@@ -365,7 +365,7 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
         """Stop a worker, and start another unless the job is impossible."""
 
     def _feed_all(self) -> None:
-        for worker in sorted(self.workers, key=lambda one: len(one.games)):
+        for worker in self.workers:
             self._feed(worker)
 
     def _feed(self, worker: W) -> None:
@@ -413,7 +413,10 @@ class RemotePool(WorkerPool[O], Generic[O, W]):
             self._failed_starts = 0
         worker.games.difference_update(number for number, _ in found)
         if found:
-            self._feed_all()  # one that came while all games were in play has none yet
+            # One that came while all games were in play has none yet.
+            idle = [one for one in self.workers if not one.games and one is not worker]
+            for one in (*idle, worker):
+                self._feed(one)
         return [outcome for _, outcome in found]
 
     def _lost(self, worker: W, problem: str, blameless: bool = False) -> list[O]:

@@ -305,7 +305,7 @@ class Analysis:
             ("boardYSize", query.board_y_size, self._game.board_shape[0]),
         ):
             if found != wanted:
-                on_all = isinstance(self._game, AllBoards)  # but not in one process
+                on_all = isinstance(self._game, AllBoards) and query.board_x_size == query.board_y_size
                 can = f"this engine was started on {wanted}; start another with --game go:{found}"
                 raise QueryError(f"found {name} {found}; {can if on_all else f'this model plays {wanted}'}", name)
         game, komi = self._game, komi_of(self._game) or 0.0
