@@ -25,7 +25,7 @@ shard, M positions of a shard, E spans (a span is consecutive plies of one game)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -89,18 +89,22 @@ class Spans:
 class PositionSampler:
     """Samples the N positions of a pool, numbered from 0 in the order of the spans."""
 
-    def __init__(self, spans: Spans, surprises: list[NDArray[np.float16]], surprise_weight: float) -> None:
-        """surprises: of every position, shard by shard; see ShardMeta.
+    def __init__(
+        self, spans: Spans, surprises: list[NDArray[np.float16]], surprise_weight: float, games: Sequence[str]
+    ) -> None:
+        """surprises: of every position, shard by shard; see ShardMeta. games: each shard's spec.
 
         surprise_weight s: a position's probability is proportional to (1 − s) + s · surprise / (mean surprise of the
-        pool), so surprise decides the share s of all samples. A position that isn't a policy target has surprise 0 and
-        is sampled for its value only, by the share 1 − s. If all surprises are 0, sampling is uniform.
-        Source: KataGo, docs/KataGoMethods.md, "Policy Surprise Weighting", with s = 1/2 and the mean over a game.
+        game's positions in the pool), so surprise decides the share s of a game's samples, and takes none from a board
+        on which the network is surprised less. A position that isn't a policy target has surprise 0 and is sampled for
+        its value only, by the share 1 − s. Where all surprises are 0, sampling is uniform.
+        Source: KataGo, docs/KataGoMethods.md, "Policy Surprise Weighting", with s = 1/2 and the mean over a record.
         """
         self._spans = spans
         self._ends = np.cumsum(spans.num_plies)
         self._surprises = surprises
         self._surprise_weight = surprise_weight
+        self._kinds = np.unique(games, return_inverse=True)[1]
 
     def __len__(self) -> int:
         return int(self._ends[-1]) if len(self._ends) else 0
@@ -157,10 +161,10 @@ class PositionSampler:
         begin = (np.cumsum(sizes) - sizes)[spans.shard] + spans.first_move
         shift = np.repeat(begin - (self._ends - spans.num_plies), spans.num_plies)
         surprises = np.concatenate(self._surprises)[np.arange(len(self)) + shift].astype(np.float64)
-        mean = surprises.mean()
-        if mean == 0.0:
-            return np.ones(len(self))
-        return (1.0 - self._surprise_weight) + self._surprise_weight / mean * surprises
+        kinds = np.repeat(self._kinds[spans.shard], spans.num_plies)
+        means = (np.bincount(kinds, surprises) / np.maximum(np.bincount(kinds), 1))[kinds]
+        relative = np.divide(surprises, means, out=np.ones(len(self)), where=means > 0)
+        return (1.0 - self._surprise_weight) + self._surprise_weight * relative
 
     def _choose(self, numbers: IndexArray, count: int, rng: np.random.Generator) -> IndexArray:
         if count == 0:
@@ -211,7 +215,8 @@ class Window:
     def pool(self, held_out: bool, surprise_weight: float = 0.0) -> PositionSampler:
         """The positions held out, or those to train on. surprise_weight: see PositionSampler."""
         spans = self.spans.at(self.held_out == held_out)
-        return PositionSampler(spans, [meta.surprises for meta in self.metas], surprise_weight)
+        games = [meta.game for meta in self.metas]
+        return PositionSampler(spans, [meta.surprises for meta in self.metas], surprise_weight, games)
 
 
 def scan_window(config: GatherConfig, before: Counted, on_damage: Callable[[FileError], None]) -> Window:

@@ -98,6 +98,7 @@ class Opponent:
     name: str
     make: Callable[[Any, int], Player]
     learns: bool = False  # whether it is a model
+    is_random: bool = False  # whether its moves are random: worth foreseeing, not worth copying
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,8 @@ class GameRecord:
     moves        [T] actions                  visit_lengths  [T] edges that the root search of each move visited
     flags        [T] POLICY_COUNTS, …         visit_actions  [V] their actions, move after move
     root_values  [T] to move                  visit_counts   [V] their visits
-    surprises    [T] KL(policy target || network's prior) in nats
+    surprises    [T] KL(policy target || network's prior) in nats; of an opponent's move that teaches, the mean of the
+                 game's searches
     own          the method's own columns by name: [T, ...]
     opponent     the model's opponent; None: itself
     learner      the side that the model played: 0 first, 1 second, BOTH; the opponent's moves are no searches
@@ -203,7 +204,7 @@ class Shard:
     flags: NDArray[np.uint8] = field(metadata=_column("|u1", "M", lacking=NO_VALUE, of_search=True))
     # From the view of the player to move; at most max_result.
     root_values: NDArray[np.float32] = field(metadata=_column("<f4", "M", of_search=True))
-    # KL(policy target || network's prior) in nats where the target counts, else 0.
+    # As GameRecord.surprises where the target counts, else 0.
     surprises: NDArray[np.float32] = field(metadata=_column("<f4", "M", of_search=True))
     visit_lengths: NDArray[np.uint16] = field(metadata=_column("<u2", "M", of_search=True))  # edges visited at the root
     visit_actions: NDArray[np.uint16] = field(metadata=_column("<u2", "V", of_search=True))

@@ -28,7 +28,7 @@ from pipeline.errors import FileError, UsageError
 from pipeline.games.contract import AnyGame
 from pipeline.methods.method import Encounter, Opponent
 from pipeline.methods.named import method_named
-from pipeline.players.builtin import BUILT_INS
+from pipeline.players.builtin import BUILT_INS, RandomPlayer
 from pipeline.players.kinds import kind_named, make_player
 from pipeline.players.player import Player
 from pipeline.players.player_specs import PlayerSpec, is_engine, parse_player
@@ -307,7 +307,7 @@ def champion_before(champions: list[Path], champion: Path) -> Path | None:
 
 def _built_in(kind: str, name: str, game: Any) -> Opponent:
     BUILT_INS[kind](game, 1)  # refuses a game that it doesn't know
-    return Opponent(name, BUILT_INS[kind])
+    return Opponent(name, BUILT_INS[kind], is_random=BUILT_INS[kind] is RandomPlayer)
 
 
 def _other(spec: PlayerSpec) -> Opponent:

@@ -20,6 +20,7 @@ SURPRISES = [np.array([0, 1, 2, 3, 0, 0, 4], np.float16), np.array([5, 0, 0, 0, 
 SOME = spans((0, 0, 0, 2, 0), (0, 1, 0, 1, 3), (0, 1, 3, 1, 6), (1, 0, 0, 2, 0))
 THERE = [(0, 0, 0), (0, 0, 1), (0, 1, 0), (0, 1, 3), (1, 0, 0), (1, 0, 1)]
 THEIR_SURPRISES = np.array([0, 1, 3, 4, 5, 0])
+ONE_GAME = ["go:9", "go:9"]
 
 
 def members(positions: Positions) -> list[tuple[int, int, int]]:
@@ -28,18 +29,26 @@ def members(positions: Positions) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_weights_by_hand(share: float) -> None:
-    pool = PositionSampler(SOME, SURPRISES, share)
+    pool = PositionSampler(SOME, SURPRISES, share, ONE_GAME)
     assert members(pool.positions(np.arange(6))) == THERE
     # the mean surprise is 13/6, so with share .5 the fourth weighs .5 + .5 · 4 · 6/13 = 1.423
     assert pool.weights() == pytest.approx((1 - share) + share * THEIR_SURPRISES * 6 / 13)
     assert pool.weights().mean() == pytest.approx(1.0)
 
 
+def test_a_board_on_which_searches_surprise_less_keeps_its_share_of_the_samples() -> None:
+    pool = PositionSampler(SOME, SURPRISES, 0.5, ["go:9", "go:19"])
+    # shard 0: surprises 0, 1, 3, 4 with mean 2; shard 1: 5, 0 with mean 2.5
+    assert pool.weights() == pytest.approx([0.5, 0.75, 1.25, 1.5, 1.5, 0.5])
+    unknown = PositionSampler(SOME, [SURPRISES[0], 0 * SURPRISES[1]], 1.0, ["go:9", "go:19"])
+    assert unknown.weights() == pytest.approx([0, 0.5, 1.5, 2, 1, 1])  # nothing is known of the second board
+
+
 def test_without_surprises_all_are_alike() -> None:
     nothing = [np.zeros(7, np.float16), np.zeros(5, np.float16)]
-    assert PositionSampler(SOME, nothing, 0.5).weights().tolist() == [1.0] * 6
-    assert sorted(members(PositionSampler(SOME, nothing, 0.5).sample(6, np.random.default_rng(0)))) == THERE
-    empty = PositionSampler(SOME.at(np.zeros(0, np.int64)), nothing, 0.5)
+    assert PositionSampler(SOME, nothing, 0.5, ONE_GAME).weights().tolist() == [1.0] * 6
+    assert sorted(members(PositionSampler(SOME, nothing, 0.5, ONE_GAME).sample(6, np.random.default_rng(0)))) == THERE
+    empty = PositionSampler(SOME.at(np.zeros(0, np.int64)), nothing, 0.5, ONE_GAME)
     assert len(empty) == 0 and len(empty.sample(0, np.random.default_rng(0))) == 0
 
 
@@ -71,7 +80,7 @@ def test_sampling_is_reproducible_and_follows_the_surprise() -> None:
     surprises = rng.exponential(1.0, 4000).astype(np.float16)
     surprises[:3000] = 0  # cheap moves
     games = spans(*((0, game, 0, 40, 40 * game) for game in range(100)))
-    pool = PositionSampler(games, [surprises], 0.5)
+    pool = PositionSampler(games, [surprises], 0.5, ["go:9"])
     drawn = pool.sample(1000, np.random.default_rng(7))
     assert members(drawn) == members(pool.sample(1000, np.random.default_rng(7)))
     assert members(drawn) != members(pool.sample(1000, np.random.default_rng(8)))
@@ -83,7 +92,7 @@ def test_sampling_is_reproducible_and_follows_the_surprise() -> None:
 
 
 def test_others_by_surprise() -> None:
-    pool = PositionSampler(SOME, SURPRISES, 1.0)
+    pool = PositionSampler(SOME, SURPRISES, 1.0, ONE_GAME)
     taken = Positions(*np.array([THERE[4], (1, 0, 4), (0, 1, 1)], np.int64).T)  # the last two are not in the pool
     for seed in range(20):
         others = members(pool.sample_others(2, taken, np.random.default_rng(seed)))
@@ -93,6 +102,6 @@ def test_others_by_surprise() -> None:
 @pytest.mark.parametrize("share", [0.0, 0.5])
 def test_all_that_is_left(share: float) -> None:
     none = np.zeros(7, np.float16)
-    pool = PositionSampler(SOME, [none, none[:5]], share)
+    pool = PositionSampler(SOME, [none, none[:5]], share, ONE_GAME)
     taken = Positions(*np.array(THERE[:4], np.int64).T)
     assert sorted(members(pool.sample_others(9, taken, np.random.default_rng(0)))) == THERE[4:]

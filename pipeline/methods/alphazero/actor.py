@@ -141,9 +141,9 @@ class TreeActor(Actor):
                 for fault in decisions.faults.values():
                     raise fault
                 if len(decisions.rows):
-                    teaches = not active.opponent.learns and (
-                        self._config.opponents_teach or isinstance(self._job.game, SeesOpponents)
-                    )
+                    copied = self._config.opponents_teach and not active.opponent.is_random
+                    foreseen = isinstance(self._job.game, SeesOpponents)
+                    teaches = not active.opponent.learns and (copied or foreseen)
                     self._buffer.add_opponents(decisions.rows, decisions.actions, decisions.values, teaches)
                     self._play(decisions.rows, decisions.actions)
 

@@ -128,7 +128,8 @@ class AlphaZeroObjective(Objective):
             "ownership": batch.final_weight,
             "score": batch.final_weight,
             "reply": batch.reply_weight * bool(config.reply_weight),
-            "soft_policy": batch.policy_weight * bool(config.soft_policy_weight),
+            # A target that is one move alone, as of an opponent that teaches, says nothing of second-best ones.
+            "soft_policy": batch.policy_weight * (batch.policy.amax(1) < 1) * bool(config.soft_policy_weight),
             "value_mse": every,
             "policy_accuracy": batch.policy_weight,
             "value_sign_accuracy": (batch.value != 0).float(),

@@ -45,8 +45,8 @@ class TreeSelfplayOptions(Options):
     )
     opponents_teach: bool = Field(
         False,
-        description="Moves of opponents that don't learn, such as heuristic, are policy targets; they always are if "
-        "the model sees its opponent.",
+        description="Moves of opponents that don't learn, such as heuristic, are policy targets, except those of "
+        "random; if the model sees its opponent, all always are.",
         json_schema_extra={"scheduled": True},
     )
 

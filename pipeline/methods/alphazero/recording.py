@@ -6,6 +6,7 @@ each), T plies, A actions, n rows named in a call. Values are seen by the player
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -20,12 +21,16 @@ MIN_PRIOR = 1e-12  # a float32 softmax may underflow to 0, which would make the 
 
 
 class _Ply(NamedTuple):
-    """A move and its search. visited: the actions visited at the root; counts: their visits."""
+    """A move and its search.
+
+    surprise: None where an opponent teaches: no search says how much its move surprises the network
+    visited: the actions visited at the root; counts: their visits
+    """
 
     move: int
     flags: int
     value: np.float32
-    surprise: float = 0.0
+    surprise: float | None = 0.0
     visited: NDArray[np.uint16] = np.empty(0, np.uint16)
     counts: NDArray[np.uint32] = np.empty(0, np.uint32)
 
@@ -94,7 +99,8 @@ class GameBuffer:
             ply = _Ply(action, NO_VALUE, np.float32(0.0)) if np.isnan(value) else _Ply(action, 0, value)
             if learned:
                 visited, counts = np.array([action], np.uint16), np.ones(1, np.uint32)
-                ply = ply._replace(flags=ply.flags | POLICY_COUNTS | SEARCHED, visited=visited, counts=counts)
+                flags = ply.flags | POLICY_COUNTS | SEARCHED
+                ply = ply._replace(flags=flags, surprise=None, visited=visited, counts=counts)
             self._games[row].plies.append(ply)
 
     def add_random(self, rows: Rows, actions: Actions) -> None:
@@ -131,7 +137,7 @@ class GameBuffer:
             moves=np.array(moves, np.uint16),
             flags=np.array(flags, np.uint8),
             root_values=np.array(values, np.float32),
-            surprises=np.array(surprises, np.float32),
+            surprises=_completed(surprises, np.array(flags, np.uint8)),
             visit_lengths=np.array([len(actions) for actions in visited], np.uint16),
             visit_actions=np.concatenate(visited),
             visit_counts=np.concatenate(counts),
@@ -139,6 +145,13 @@ class GameBuffer:
             end=end,
             **game.facts,
         )
+
+
+def _completed(surprises: Sequence[float | None], flags: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """[T] the surprises of T plies; for None the mean of the game's full searches, so it weighs as much as they."""
+    own = [one for one, flag in zip(surprises, flags, strict=True) if one is not None and flag & SEARCHED]
+    mean = np.mean(own) if own else 0.0
+    return np.array([mean if one is None else one for one in surprises], np.float32)
 
 
 def _surprises(visits: IntArray, priors: FloatArray) -> NDArray[np.float64]:

@@ -415,6 +415,17 @@ def test_an_opponent_teaches_if_told_to_and_if_it_is_no_model(teach, learns):
             ends = np.cumsum(record.visit_lengths)
             assert (record.visit_lengths[theirs] == 1).all()
             assert (record.visit_actions[ends[theirs] - 1] == record.moves[theirs]).all()
+            own = (record.flags & SEARCHED != 0) & ~theirs
+            wanted = record.surprises[own].mean() if own.any() else 0  # sampled as often as the game's searches
+            assert record.surprises[theirs] == pytest.approx(wanted)
+
+
+def test_random_moves_teach_nobody():
+    for finished in play_against("tictactoe", meeting(replace(random_opponent(), is_random=True)), 4, readouts=4,
+                                 opponents_teach=True):  # fmt: skip
+        record = finished.record
+        theirs = np.arange(len(record.moves)) % 2 != record.learner
+        assert not (record.flags[theirs] & POLICY_COUNTS).any() and record.flags[~theirs].any()
 
 
 def test_what_an_opponent_thinks_is_no_reason_to_resign():

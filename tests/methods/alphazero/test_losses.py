@@ -89,8 +89,13 @@ def test_the_soft_policy_by_hand() -> None:
     torch.testing.assert_close(found, torch.tensor([[3.0, 2.0, floor]]) / (5 + floor), rtol=1e-5, atol=1e-7)
     assert soft_policy(torch.tensor([[0.7, 0.2, 0.1]]), 1.0).tolist()[0] == pytest.approx([0.7, 0.2, 0.1], abs=1e-6)
     # The head says one third each: the distance of log 3 − the target's entropy. Row 1's policy doesn't count.
+    # The same without a weight of 0: a target of one move alone says nothing of second-best ones.
     given = outputs(soft_policy_logits=torch.tensor([[0.0, 0.0, 0.0], [9.0, 0.0, 0.0]]))
-    wanted = batch(policy_weight=torch.tensor([1.0, 0.0]))
+    assert terms(given, batch(), weights=ALL_WEIGHTS)["soft_policy"] == pytest.approx(
+        terms(given, batch(policy_weight=torch.tensor([1.0, 0.0])), weights=ALL_WEIGHTS)["soft_policy"]
+    )
+    two_moves = torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.1, 0.9]])
+    wanted = batch(policy_weight=torch.tensor([1.0, 0.0]), policy=two_moves)
     target = soft_policy(wanted.policy, 4.0)[0]
     entropy = -sum(share * math.log(share) for share in target.tolist())
     assert terms(given, wanted, weights=ALL_WEIGHTS)["soft_policy"] == pytest.approx(math.log(3) - entropy)
@@ -175,10 +180,11 @@ def test_learning_wdl_moves_the_value_towards_the_result() -> None:
 
 def test_sample_weights_multiply_every_term_and_not_its_count() -> None:
     """Row 1 weighs nothing and row 0 twice: each mean is row 0's own loss, since 2·x / 2 rows = x."""
-    wanted = batch(sample_weight=torch.tensor([2.0, 0.0]))
+    both = batch(policy=torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.1, 0.9]]))  # of both the soft policy counts
+    wanted = batch(sample_weight=torch.tensor([2.0, 0.0]), policy=both.policy)
     weighted = terms(outputs(), wanted, weights=ALL_WEIGHTS)
     row = slice(0, 1)
-    given, wanted = Outputs(*(part[row] for part in outputs())), Batch(*(part[row] for part in batch()))
+    given, wanted = Outputs(*(part[row] for part in outputs())), Batch(*(part[row] for part in both))
     alone = terms(given, wanted, weights=ALL_WEIGHTS)
     assert weighted == pytest.approx(alone)
     halved = terms(outputs(), batch(sample_weight=torch.full((2,), 0.5)), weights=ALL_WEIGHTS)
