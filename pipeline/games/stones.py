@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
@@ -21,6 +21,7 @@ REFUSALS = {
     row_kernels.GAME_OVER: "the game is over",
     row_kernels.OCCUPIED: "the point is occupied",
 }
+MARKS = ".XO"  # in diagrams: an empty point, stones of the first and of the second player
 COLUMNS = string.ascii_uppercase
 COLUMNS_WITHOUT_I = COLUMNS.replace("I", "")  # I looks like a 1
 
@@ -123,12 +124,13 @@ class BoardGame(Game):
         return point
 
     def diagram(self, state: States) -> str:
-        lines = self._board([".XO"[found] for found in state[: self.num_points]])
-        return "\n".join([*lines, self._indent() + self._turn(state)])
+        lines = self._board([MARKS[found] for found in state[: self.num_points]])
+        said = "; ".join(filter(None, (whose_turn(self, state), self.remark(state, MARKS[1:]))))
+        return "\n".join([*lines, self._indent() + said])
 
     def planes_diagram(self, planes: Planes) -> str:
         own, theirs = planes[0].ravel().tolist(), planes[1].ravel().tolist()
-        return "\n".join(self._board([".XO"[mine or 2 * other] for mine, other in zip(own, theirs, strict=True)]))
+        return "\n".join(self._board([MARKS[mine or 2 * other] for mine, other in zip(own, theirs, strict=True)]))
 
     def _board(self, marks: list[str]) -> list[str]:
         """The lines of a board with its labels; marks: one character for each point."""
@@ -143,9 +145,9 @@ class BoardGame(Game):
     def _indent(self) -> str:
         return " " * len(self._row_label(0))
 
-    def _turn(self, state: States) -> str:
-        """The diagram's last line."""
-        return whose_turn(self, state)
+    def remark(self, state: States, names: Sequence[str]) -> str:
+        """What else a player must know, such as stones taken; may be empty. names: of the two players."""
+        return ""
 
 
 def in_protocol_letters(game: Game) -> Game:

@@ -398,9 +398,8 @@ class _Loop:
         options |= {"require": [], "sprt": ""}  # a preset's are for promotions
         options["seed"] = layout.number_of(model.name) or 0  # or similar models would repeat games
         options["output_dir"] = str(layout.MEASURED_MATCHES)  # so that a person may play longer matches of the same two
-        given = read_preset(self._config.preset).get("evaluate", {}).get("readouts")
-        if given is not None:
-            options["readouts"] = READOUTS if isinstance(given, list) else min(READOUTS, given)
+        given = read_preset(self._config.preset).get("evaluate", {}).get("readouts", READOUTS)
+        options["readouts"] = READOUTS if isinstance(given, list) else min(READOUTS, given)
         self._call("evaluate", quiet=True, time_share=self._clock.share, **options, **self._given)
 
     def _is_evaluated(self) -> bool:

@@ -70,7 +70,9 @@ class PlayConfig(Options):
         description="Your opponent: a model's directory, heuristic, random or KIND:ARGUMENT (see evaluate --help).",
     )
     game: str | None = Field(
-        None, description="Game spec; a model plays its own game. [default: go:9, or the engine's usual game]"
+        None,
+        description="Game spec, e.g. go:19 for a model of all boards. [default: the model's own; go:9, or the engine's "
+        "usual game]",
     )
     colour: str = Field("b", pattern="^(b|w)$", description="Your side: b moves first, w second.")
     readouts: int = Field(

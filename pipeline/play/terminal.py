@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TextIO
 
 from pipeline.errors import IllegalMove, MuGoError, UsageError
-from pipeline.games.capabilities import InSgf, Spoken
+from pipeline.games.capabilities import InSgf, Spoken, seen_by
 from pipeline.games.contract import AnyGame
 from pipeline.games.records import PlayedGame, RecordText, format_to_write, formats_of
 from pipeline.games.specs import DEFAULT_GAME, parse_game
 from pipeline.methods.resignation import AgainstPerson
 from pipeline.phrases import write
-from pipeline.play.command_lines import accept_any_bytes, read_line
+from pipeline.play.command_lines import TOO_LONG, accept_any_bytes, read_line
 from pipeline.play.config import EngineConfig, PlayConfig
 from pipeline.play.engine import open_player, open_session, resolve_to_play
 from pipeline.play.findings import Findings, winrate
@@ -85,19 +85,22 @@ def _game_of(config: PlayConfig) -> tuple[AnyGame, Model | None]:
     asked = None if config.game is None else parse_game(config.game)
 
     def fits(game: AnyGame) -> bool:
-        return asked is None or game.board_title == asked.board_title
+        return asked is None or seen_by(game, asked) is not None
 
     model = read_model(resolve_to_play(Path(config.model), fits, otherwise="--model heuristic"))
-    game = parse_game(model.info.game)
-    if asked is not None and asked.spec != game.spec:
-        raise UsageError(f"play --game {config.game}: {model.path} plays {game.title} ({game.spec}); leave --game out")
+    own = parse_game(model.info.game)
+    game = own if asked is None else seen_by(own, asked)
+    if game is None:
+        raise UsageError(f"play --game {config.game}: {model.path} plays {own.title} ({own.spec}); leave --game out")
     return game, model
 
 
 def open_opponent(config: PlayConfig, game: AnyGame, model: Model | None, progress: Progress) -> AnyOpponent:
     """Raises UsageError if the opponent doesn't play the game, FileError for a model that can't be loaded."""
     played = game.without_move_limit()
-    search = EngineConfig(model=Path(config.model), readouts=config.readouts, backend=config.backend)
+    search = EngineConfig(
+        model=Path(config.model), game=config.game, readouts=config.readouts, backend=config.backend
+    )
     if model is None:
         spec = parse_player(config.model)
         if spec.handicap:
@@ -187,6 +190,9 @@ class Table:
 
         Where moves are free texts, a line of several words is one, and so is any that begins with a space.
         """
+        if line.startswith(TOO_LONG):
+            self._say(f"? a line of more than {LONGEST_LINE:,} characters; nothing was done")
+            return
         word, _, rest = line.strip().partition(" ")
         if self._speaks and ((rest and word.lower() != "sgf") or line.startswith(" ")):
             word = line

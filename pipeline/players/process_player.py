@@ -118,8 +118,12 @@ class ProcessPlayer(Player, Generic[E]):
                 self._boards.states[[row]],
                 self._boards.history.select(np.array([row])),
             )
-            self._answers[row] = Future()
-            self._questions.put((question, self._answers[row]))
+            self._answers[row] = answer = Future[int | PlayerFault]()
+            with self._lock:
+                if self._closing:  # nobody answers any more
+                    answer.set_result(PlayerFault("broken", self._name, "was closed"))
+                else:
+                    self._questions.put((question, answer))
 
     def drop(self, rows: Rows) -> None:
         """Ignore the answers for these rows. A thinking engine isn't stopped, as not every protocol can."""
@@ -148,7 +152,7 @@ class ProcessPlayer(Player, Generic[E]):
             self._closing = True
             if self._asked is not None:
                 self._asked.interrupt()
-        self._questions.put(None)
+            self._questions.put(None)
         self._thread.join(JOIN_SECONDS)
 
     # The methods below run in the player's thread.

@@ -157,6 +157,36 @@ def test_the_page_comes_with_a_strict_policy(page: Page) -> None:
         assert answer.headers["content-security-policy"].startswith("default-src 'self';")
 
 
+def test_a_model_of_all_boards_of_gomoku_plays_the_usual_ones_by_its_rules() -> None:
+    page = PAGES.of(parse_game("gomoku:9"))
+    assert isinstance(page, BoardPage)
+    for rules in (",capture", ",capture,opponents", ""):
+        wanted = [f"gomoku:{side}{rules.removesuffix(',opponents')}" for side in (9, 15, 19)]
+        assert page.offered(parse_game(f"gomoku:any{rules}")) == wanted
+
+
+def test_what_the_board_does_not_show_is_said() -> None:
+    """Pairs that have been taken, and a five that must be answered."""
+    page = Page(make_analyst("gomoku:9,capture"))
+    view = page.begin("gomoku:9,capture", human=None)
+    assert view["remark"] == "pairs: Black 0, White 0"
+    view = page.play(view, "E5", "F5", "A1", "G5", "H5")
+    assert view["remark"] == "pairs: Black 1, White 0"
+    assert page.begin("gomoku:15", human=None)["remark"] == ""
+    view = page.begin("gomoku:9,capture", human=None)
+    view = page.play(view, "D5", "E4", "E5", "A9", "F5", "A7", "G5", "A1", "E6", "I9", "H5")  # E7 takes E6 and E5
+    assert not view["over"] and view["remark"] == "pairs: Black 0, White 0; Black's five must be answered"
+
+
+def test_a_position_that_another_window_has_taken_back_is_a_conflict(page) -> None:
+    """So that the page shows the game as it is now."""
+    view = page.play(page.begin("tictactoe", human=None), "A1", "B2", "C3")
+    page.act(view, "undo")
+    gone = "ply: found 3; this game has the positions 0 to 2"
+    assert page.ask(f"/api/games/{view['id']}?ply=3", status=409) == gone
+    assert page.act(view, "analyse", ply=3, readouts=4, status=409) == gone
+
+
 def test_there_is_one_entry_per_board_with_its_komi() -> None:
     page = Page(make_analyst("go:9,komi=7", "nine"), of_all_boards())
     games = page.ask("/api/options")["games"]

@@ -179,6 +179,20 @@ def test_a_line_without_end_is_bounded() -> None:
     assert "x" * 100 not in shown.getvalue()
 
 
+def test_a_line_that_is_too_long_is_no_answer_in_a_text_game() -> None:
+    pytest.importorskip("textarena")
+    text = run("x y " * 20_000, "quit", game="text:KuhnPoker-v0")
+    assert refusals(text) == ["? a line of more than 65,536 characters; nothing was done"] and "\0" not in text
+
+
+def test_a_model_of_all_boards_plays_the_one_that_is_asked_for() -> None:
+    model = str(ROOT / "pretrained/go-any")
+    assert "19" in run("quit", model=model, game="go:19", readouts=0)
+    refused = r"gomoku:9: .* plays Go on all boards, komi 7 \(go:any,komi=7\); leave --game out"
+    with pytest.raises(UsageError, match=refused):
+        run("quit", model=model, game="gomoku:9")
+
+
 def test_after_a_failure_of_the_network_it_is_still_the_opponents_turn(tmp_path: Path) -> None:
     """And resigning is the person's."""
     game, lines = parse_game("go:5"), []

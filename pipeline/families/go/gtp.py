@@ -47,7 +47,7 @@ from pipeline.search.restriction import Moves, restriction
 
 Write = Callable[[str], None]
 
-NAME, VERSION = "MuGo", "0.1"
+NAME, VERSION = "MuGo", "0.17"  # Lizzie asks all programs but KataGo for Leela Zero's 0.15 or later
 COLOURS = {"b": 0, "black": 0, "w": 1, "white": 1}
 COLOUR_NAMES = ("black", "white")
 DEFAULT_INTERVAL = 1.0  # seconds between the lines of an analysis

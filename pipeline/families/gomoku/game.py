@@ -215,13 +215,13 @@ class Gomoku(RowGame, InSgf, SharedRules):
     def heuristic(self) -> MoveScores:
         return partial(move_scores, self)
 
-    def _turn(self, state: States) -> str:
-        word, said = state[self.num_points :], super()._turn(state)
+    def remark(self, state: States, names: Sequence[str]) -> str:
+        words, said = state[self.num_points :], []
         if self.rules.goal:
-            said += f"; pairs: X {word[kernels.PAIRS]}, O {word[kernels.PAIRS + 1]}"
-        if word[kernels.FIVE]:
-            said += f"; {'.XO'[word[kernels.FIVE]]}'s five must be answered"
-        return said
+            said.append(f"pairs: {names[0]} {words[kernels.PAIRS]}, {names[1]} {words[kernels.PAIRS + 1]}")
+        if words[kernels.FIVE]:
+            said.append(f"{names[words[kernels.FIVE] - 1]}'s five must be answered")
+        return "; ".join(said)
 
 
 class GomokuWithOpponents(Gomoku, SeesOpponents):

@@ -362,7 +362,8 @@ class Usi:
                 if now - reported >= REPORT_EVERY:
                     self._report(started, visits_before)
                     reported = now
-        self._wait_for_end(limits)
+        if self._wait_for_end(limits):  # until then there was no clock
+            until = time.monotonic() + self._seconds(limits)
         self._report(started, visits_before)
         return until
 
@@ -378,12 +379,13 @@ class Usi:
     def _readouts_here(self) -> int:
         return sum(candidate.visits for candidate in self.session.candidates())
 
-    def _wait_for_end(self, limits: Limits) -> None:
-        """Wait for the line that ends a search without limits."""
-        self._heard(limits)
+    def _wait_for_end(self, limits: Limits) -> bool:
+        """Wait for the line that ends a search without limits -> whether ponderhit came."""
+        hit = self._heard(limits)
         while limits.open_ended and not self._stopped:
             self._wait_for_line()
-            self._heard(limits)
+            hit |= self._heard(limits)
+        return hit
 
     def _heard(self, limits: Limits) -> bool:
         """Follow the lines that came during a search -> whether ponderhit was one of them. Others wait for its end."""

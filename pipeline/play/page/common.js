@@ -45,10 +45,15 @@ async function attempt(ask, after = () => {}, waits = false) {
     show(found);
     await after();
   } catch (error) {
-    if (mine !== epoch) return;
-    if (error.status === 409) await api(tablePath()).then((found) => mine === epoch && show(found), () => {});
-    if (mine === epoch) complain(error);
+    await failed(error, mine);
   }
+}
+
+/** Say what went wrong; show the game as it is now if another window has changed it. */
+async function failed(error, mine) {
+  if (mine !== epoch) return;
+  if (error.status === 409) await api(tablePath()).then((found) => mine === epoch && show(found), () => {});
+  if (mine === epoch) complain(error);
 }
 
 /** The same for a request that changes the game; nothing while the answer to another one is awaited. */

@@ -107,7 +107,7 @@ async function analyse(count) {
     const found = await api(tablePath("/analyse"), { ply, readouts: count }, search.signal);
     if (mine === epoch && view.ply === ply) show(found);
   } catch (error) {
-    if (mine === epoch && error.name !== "AbortError") complain(error);
+    if (error.name !== "AbortError") await failed(error, mine);
   }
 }
 
@@ -207,7 +207,8 @@ function statusText() {
   if (!view.rules_ready) return SETTING_UP;
   if (!myTurn()) return `${before}${view.opponent} is to move. Click on the board to ask again.`;
   const check = view.check ? " Check!" : "", loading = view.opponent_ready ? "" : ` ${view.opponent} is being loaded.`;
-  return (view.human === null ? `${before}${colour} to move.` : `${before}Your turn: ${colour}.`) + onlyPass + check + loading;
+  const remark = view.remark ? ` ${view.remark[0].toUpperCase()}${view.remark.slice(1)}.` : "";
+  return (view.human === null ? `${before}${colour} to move.` : `${before}Your turn: ${colour}.`) + onlyPass + check + remark + loading;
 }
 
 function hintText() {

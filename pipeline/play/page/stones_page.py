@@ -59,6 +59,7 @@ class StonesTable(Table):
             "can_pass": pass_action is not None and bool(legal[pass_action]),
             "last": self._point_of(ply - 1) if ply else None,
             "area": self._area(ply),
+            "remark": self.game.remark(self._played.positions[ply].state, self.colours),
         }
 
     def _seen(self, ply: int, found: dict[str, Any]) -> dict[str, Any]:

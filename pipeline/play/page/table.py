@@ -354,8 +354,8 @@ class Table(BaseTable):
     def _position(self, ply: int, legal: BoolArray) -> dict[str, Any]:
         """What is on the board before move `ply`, and which moves are legal there. legal [A]
 
-        The page itself reads ``legal``, a list; ``can_pass``; ``last``, None before the first move; and ``check``,
-        whether a king is attacked. Everything else is for the board's script.
+        The page itself reads ``legal``, a list; ``can_pass``; ``last``, None before the first move; ``check``, whether
+        a king is attacked; and ``remark``, what else is to be said of the position. The rest is for the board's script.
         """
         raise NotImplementedError
 
@@ -390,7 +390,7 @@ class Table(BaseTable):
 
     def _check(self, ply: int) -> None:
         if not 0 <= ply <= len(self._played.moves):
-            raise Refused(400, f"ply: found {ply}; this game has the positions 0 to {len(self._played.moves)}")
+            raise Refused(409, f"ply: found {ply}; this game has the positions 0 to {len(self._played.moves)}")
 
     def _changed(self, line: Line) -> bool:
         """Whether moves of the line were taken back."""

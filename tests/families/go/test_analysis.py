@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pipeline import __version__
 from pipeline.families.go.analysis import ROWS, Analysis
 from pipeline.games.specs import parse_game
 from pipeline.networks.modules import Estimates
@@ -235,7 +236,7 @@ def test_terminate(client):
 
 def test_other_actions(client):
     (version,) = client.send({"id": "v", "action": "query_version", "more": [1, {"a": None}]})
-    assert version == {"id": "v", "action": "query_version", "more": [1, {"a": None}], "version": "0.1",
+    assert version == {"id": "v", "action": "query_version", "more": [1, {"a": None}], "version": __version__,
                        "git_hash": "<omitted>"}  # fmt: skip
     assert client.send({"id": "c", "action": "clear_cache"}) == [{"id": "c", "action": "clear_cache"}]
     (error,) = client.send({"id": "d", "action": "dance"})
@@ -502,7 +503,7 @@ def test_over_real_pipes(tmp_path):
         answers = [json.loads(engine.stdout.readline()) for _ in range(5)]
         assert [list(answer) for answer in answers[:2]] == [["error"], ["error"]] and "too long" in answers[1]["error"]
         later = {answer.get("field", answer.get("version", "found")): answer for answer in answers[2:]}
-        assert set(later) == {"found", "komi", "0.1"} and later["found"]["rootInfo"]["visits"] == 16
+        assert set(later) == {"found", "komi", __version__} and later["found"]["rootInfo"]["visits"] == 16
         # The end of the input: what was asked is finished.
         query["analyzeTurns"] = [0, 1]
         engine.stdin.write(json.dumps({**query, "id": "b"}).encode() + b"\n")

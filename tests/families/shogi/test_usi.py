@@ -251,6 +251,23 @@ def test_ponderhit_brings_the_time(manager):
     assert nodes and nodes[-1] < 1000, "no time and no nodes: the option Readouts"
 
 
+def test_a_ponderhit_that_comes_when_the_tree_is_full_brings_the_time_too(manager, monkeypatch):
+    """Or the second search of a decided position would have no clock."""
+    over: list[bool] = []
+
+    def decide(enough, readouts):
+        time.sleep(0.3)
+        over.append(enough())
+        return manager.session.best()
+
+    monkeypatch.setattr(manager.session, "decide", decide)
+    monkeypatch.setattr(manager.session, "room", lambda: 20)
+    manager.send("position startpos", "go ponder btime 0 wtime 0 byoyomi 200")
+    time.sleep(0.5)  # 20 readouts take some milliseconds
+    manager.ask("ponderhit")
+    assert over == [True]
+
+
 # Each go with the answers that it may have, [] for any; "stop" is sent half a second after it.
 ODD_GOES = {
     "depth": [("go depth 3", []), ("go depth 1 nodes 40", []), ("go nodes 40 depth 2", [])],

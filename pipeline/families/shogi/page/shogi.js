@@ -47,8 +47,8 @@ boards.shogi = {
   press: (group) => pressedAt(group.dataset.at, Number(group.dataset.row), Number(group.dataset.column)),
   moveCursor(rows, columns) {
     const row = Math.max(-1, Math.min(view.height, spot[0] + rows)), many = rowOf(row).length;
+    if (!many) return; // an empty hand
     spot = [row, Math.max(0, Math.min(many - 1, spot[1] + columns))];
-    if (!many) return;
     drawShogi();
     focused()?.focus();
   },
