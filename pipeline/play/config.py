@@ -71,8 +71,8 @@ class PlayConfig(Options):
     )
     game: str | None = Field(
         None,
-        description="Game spec, e.g. go:19 for a model of all boards. [default: the model's own; go:9, or the engine's "
-        "usual game]",
+        description="Game spec; a model of all boards plays each of them. [default: the model's own; go:9, or the "
+        "engine's usual game]",
     )
     colour: str = Field("b", pattern="^(b|w)$", description="Your side: b moves first, w second.")
     readouts: int = Field(

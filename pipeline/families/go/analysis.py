@@ -30,7 +30,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.alias_generators import to_camel
 from pydantic_core import from_json
 
-from pipeline import __version__
+import pipeline
 from pipeline.errors import IllegalMove, MuGoError, UsageError
 from pipeline.families.go.gtp import COLOURS, RULES_IN_WORDS, is_area_scoring
 from pipeline.games.capabilities import AllBoards, AnyPosition, Komi, komi_of
@@ -244,7 +244,7 @@ class Analysis:
     def _act(self, action: Action, line: dict[str, Any]) -> None:
         """line: the action as it came, which is also the answer."""
         if action.action == "query_version":
-            line = {**line, "version": __version__, "git_hash": "<omitted>"}
+            line = {**line, "version": pipeline.__version__, "git_hash": "<omitted>"}
         if action.action == "terminate" and action.terminate_id is None:
             raise QueryError("terminate needs the id of a query", "terminateId")
         self._say(line)
