@@ -56,6 +56,7 @@ from pipeline.bench.command import BenchSummary, bench
 from pipeline.bench.config import BenchConfig
 from pipeline.loop.command import read_kept
 from pipeline.machine import available_cores
+from pipeline.networks.gpu import gpu_fault
 from pipeline.phrases import counted
 from pipeline.run import atomic, layout
 from pipeline.run.models import KnownFacts, list_models, read_info
@@ -75,8 +76,8 @@ DONE, FAILED, NOT_REACHED = "done", "failed", "not reached"
 JUDGES = ("match", "gnugo")  # parts that play with the champion of the loop's run
 # That the parts are expected to take; of the loop, the fewest that are worth it.
 SECONDS = {
-    "tests": 60.0, "table": 150.0, "mugo": 30.0, "pgx": 60.0, "language": 90.0, "loop": 120.0, "match": 45.0,
-    "gnugo": 60.0,
+    "tests": 60.0, "table": 150.0, "mugo": 30.0, "pgx": 60.0, "language": 90.0, "loop": 120.0, "match": 90.0,
+    "gnugo": 90.0,
 }  # fmt: skip
 
 # The table
@@ -167,9 +168,10 @@ def parts(folder: Path, device: str) -> list[Part]:
     program = [python, str(ROOT / "main.py")]
     measure = [python, "-m", "benchmarks.gpu", "table", "--device", device]
     if device == "cuda":
-        games, size, searches = 4096, "b4c64", ["--readouts", "32", "--seconds", "10"]
+        games, size, searches = 16_384, "b4c64", ["--readouts", "32", "--seconds", "10"]
         table = ["--batches", "1024", "--seconds", "6"]
-        settings, terms, language = ["--preset", "go9-gpu"], ["--readouts", "200", "--games", "100"], []
+        settings, language = ["--preset", "go9-gpu", "--overlap"], []
+        terms = ["--readouts", "200", "--games", "100", "--workers", "4"]
     else:
         games, size, searches = 32, "b1c16", ["--readouts", "4", "--seconds", "1"]
         table = ["--boards", "9", "--sizes", size, "--batches", "16", "--readouts", "4", "--seconds", "1"]
@@ -381,8 +383,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if given.dry_run:
             print(dry_run([part for part in plan if part.name in given.parts], given.minutes))
             return
-    if given.device == "cuda" and not torch.cuda.is_available():
-        raise SystemExit("benchmarks.gpu: torch finds no CUDA device; --device cpu measures the processor")
+    if given.device == "cuda" and (fault := gpu_fault()) != "":
+        why = "torch finds no CUDA device" if fault is None else f"the GPU can't be used ({fault})"
+        raise SystemExit(f"benchmarks.gpu: {why}; --device cpu measures the processor")
     with ending(parser), stopped_by_signals():
         if given.command == "table":
             table(given)

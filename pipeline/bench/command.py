@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 PARALLEL_GAMES = 256
 ROUNDS = 5  # pairs of windows per comparison
-GATHERED_POSITIONS = 200_000
+GATHERED_POSITIONS, SELFPLAY_POSITIONS = 200_000, 20_000  # self-play needs only how long games are
 TEMPERATURE_PLIES = 16
 TICK_SECONDS = 1.0
 
@@ -196,7 +196,8 @@ def _bench_pipeline(config: BenchConfig, progress: Progress, part: Callable[[str
     with tempfile.TemporaryDirectory(prefix="mugo-bench-") as name:
         folder = Path(name)
         part("random games")
-        length = write_random_games(game, folder / "selfplay", GATHERED_POSITIONS)
+        needed = SELFPLAY_POSITIONS if config.what == "selfplay" else GATHERED_POSITIONS
+        length = write_random_games(game, folder / "selfplay", needed)
         progress.advance()
         if config.what != "train":
             found = replace(found, **_selfplay(network, settings, boards, threads, window, length, progress, part))

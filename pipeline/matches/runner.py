@@ -50,7 +50,7 @@ from pipeline.run.matches import (
     verify_games,
 )
 from pipeline.run.models import Model, check_game, game_as_seen, read_model, resolve_champion
-from pipeline.workers.processes import ProcessPool, check_workers, on_shares_of_cores
+from pipeline.workers.processes import ProcessPool, check_workers, on_shares_of_the_machine
 from pipeline.workers.worker_pool import Models
 
 if TYPE_CHECKING:
@@ -448,7 +448,7 @@ class MatchRunner:
         say_first(self._progress, f"starting {workers} workers")
         # An engine is a child of its worker, and would have that share of the cores alone.
         has_engine = any(entrant.kind is not None and entrant.kind.runs_program for entrant in entrants)
-        jobs = [job] * workers if has_engine else on_shares_of_cores(job, workers)
+        jobs = [job] * workers if has_engine else on_shares_of_the_machine(job, workers)
         return ProcessPool(READER, jobs, threads * rows, config.hang_seconds)
 
     def _size(self, entrants: Sides, num_games: int, threads: int) -> tuple[int, int]:

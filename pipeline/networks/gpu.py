@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 
 
@@ -16,6 +17,16 @@ def may_have_gpu() -> bool:
     """Whether there is an NVIDIA driver, without importing torch."""
     signs = "/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg"  # the last one: Linux on Windows
     return any(Path(sign).exists() for sign in signs) or os.name == "nt"
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs that this process may use, as CUDA_VISIBLE_DEVICES names them, without importing torch."""
+    if not may_have_gpu():
+        return []
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if given is None:  # on Windows and in its Linux there are no such files: one is assumed
+        return [str(number) for number in range(max(1, len(list(Path("/dev").glob("nvidia[0-9]*")))))]
+    return list(takewhile(lambda name: name not in ("", "-1"), map(str.strip, given.split(","))))
 
 
 @cache

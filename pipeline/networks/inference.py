@@ -41,7 +41,7 @@ from pipeline.games.margins import MarginNetwork
 from pipeline.machine import CONTROL_GROUPS, MEMBERSHIP, available_cores, time_of_group
 from pipeline.networks.architecture import Architecture, Weights
 from pipeline.networks.folding import evaluate_plain, fold
-from pipeline.networks.gpu import gpu_fault, in_a_line, may_have_gpu
+from pipeline.networks.gpu import gpu_fault, in_a_line, visible_gpus
 from pipeline.networks.openvino_backend import (
     MIN_BATCH,
     Backend,
@@ -427,7 +427,7 @@ class _CachedChoice:
                 versions.append(f"{library} {metadata.version(library)}")
             except metadata.PackageNotFoundError:
                 versions.append(f"no {library}")
-        cuda = f"cuda {may_have_gpu()} {os.environ.get('CUDA_VISIBLE_DEVICES', '')}".strip()
+        cuda = f"cuda {bool(visible_gpus())}"
         machine = [processor_name(), f"{available_cores()} cores", cuda, *versions]
         shape = [f"{name} {number}" for name, number in architecture.to_dict().items()]
         self._key = "; ".join([*machine, *shape, "backends " + ", ".join(map(str, backends))])

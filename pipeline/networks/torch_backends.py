@@ -239,7 +239,14 @@ def _capture_thread() -> ThreadPoolExecutor:
 
 def _destroy(passes: dict[int, _Pass]) -> None:
     with suppress(RuntimeError):  # the interpreter is shutting down
-        _capture_thread().submit(passes.clear)
+        _capture_thread().submit(_free, passes)
+
+
+def _free(passes: dict[int, _Pass]) -> None:
+    """Every graph has memory of its own, which torch keeps until it is asked to give back what nobody uses."""
+    passes.clear()
+    if torch.cuda.is_initialized():
+        torch.cuda.empty_cache()
 
 
 def _split(outputs: Tensor) -> Evaluation:

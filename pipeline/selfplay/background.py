@@ -16,7 +16,7 @@ from pipeline.selfplay.command import SelfplaySummary, check_options, play
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.coordination import PlayedGames, alone
 
-MANY = 100_000  # games, whose numbers are held in memory; after this many it starts anew
+MANY = 1_000_000  # games, whose numbers are held in memory (45 MB); after this many it starts anew
 LOOK_SECONDS = 1.0  # between two looks for a new model
 PATIENCE_SECONDS = 5.0  # for processes that hold the lock only to see whether it is free
 

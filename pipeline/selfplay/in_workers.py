@@ -37,7 +37,7 @@ from pipeline.selfplay.opponents import OpponentSource, Others, OthersReader
 from pipeline.selfplay.playing import GameThreads, ModelSource, Plan, PlayedGame
 from pipeline.stalls import HANG_SECONDS
 from pipeline.workers.cluster import Cluster, RayPool
-from pipeline.workers.processes import ProcessPool, on_shares_of_cores
+from pipeline.workers.processes import ProcessPool, on_shares_of_the_machine
 from pipeline.workers.worker_pool import Models, OutcomeReader, RemotePool
 
 AHEAD = 2  # a worker is given this many times the games that it plays at once, so that it never waits
@@ -184,5 +184,5 @@ def games_in_workers(
     capacity = AHEAD * plan.rows * plan.threads
     if cluster is not None:
         return RayPool(cluster, reader, job, updates.models, capacity, HANG_SECONDS, updates), updates
-    jobs = on_shares_of_cores(job, workers)
+    jobs = on_shares_of_the_machine(job, workers)
     return ProcessPool(reader, jobs, capacity, HANG_SECONDS, progress.warn, updates), updates

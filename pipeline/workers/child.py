@@ -6,6 +6,7 @@ its standard output; ``processes.py`` describes the lines. It ends when its stan
     job: "executor"      see worker_pool.make_executor; models are read from this machine's disk
          "beat_seconds"  seconds between reports of progress
          "cores"         the cores to run on; optional
+         "gpu"           the only GPU to use, as CUDA_VISIBLE_DEVICES names it; optional
 """
 
 from __future__ import annotations
@@ -53,6 +54,8 @@ def main() -> None:
     job = json.loads(line)
     if job.get("cores") and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, job["cores"])
+    if "gpu" in job:
+        os.environ["CUDA_VISIBLE_DEVICES"] = job["gpu"]
     orders: Orders = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(orders_in, orders), daemon=True).start()
     from pipeline.extensions import blame

@@ -23,12 +23,13 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import cycle, pairwise
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from pipeline.errors import UsageError
 from pipeline.machine import share_niceness
+from pipeline.networks.gpu import visible_gpus
 from pipeline.workers.worker_pool import OutcomeReader, RemotePool, Updates, Worker
 
 O = TypeVar("O")  # noqa: E741  an outcome
@@ -45,13 +46,18 @@ def check_workers(runner: str, workers: int) -> None:
         raise UsageError(f"--workers {workers}: processes of this machine; leave it out with --runner ray")
 
 
-def on_shares_of_cores(job: dict[str, Any], workers: int) -> list[dict[str, Any]]:
-    """The job of each worker, which keeps to its share of the cores; to all of them if there are fewer than workers."""
+def on_shares_of_the_machine(job: dict[str, Any], workers: int) -> list[dict[str, Any]]:
+    """The job of each worker, which keeps to its share of the cores, to all of them if there are fewer than workers;
+    and to one GPU if there are several.
+    """
+    jobs, gpus = [job] * workers, visible_gpus()
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    if len(cores) < workers:
-        return [job] * workers
-    ends = [number * len(cores) // workers for number in range(workers + 1)]
-    return [{**job, "cores": cores[first:end]} for first, end in pairwise(ends)]
+    if len(cores) >= workers:
+        ends = [number * len(cores) // workers for number in range(workers + 1)]
+        jobs = [{**job, "cores": cores[first:end]} for first, end in pairwise(ends)]
+    if len(gpus) > 1:
+        jobs = [{**one, "gpu": gpu} for one, gpu in zip(jobs, cycle(gpus), strict=False)]
+    return jobs
 
 
 @dataclass(eq=False, kw_only=True)

@@ -15,7 +15,7 @@ from pipeline.run.models import set_champion
 from pipeline.run.shards import newest_shards, read_shard
 from pipeline.selfplay import in_workers as remote
 from pipeline.selfplay.command import selfplay
-from pipeline.workers.processes import ProcessPool, on_shares_of_cores
+from pipeline.workers.processes import ProcessPool, on_shares_of_the_machine
 from tests.helpers import make_champion, make_model
 from tests.workers.fake_executor import AGAIN, job_of
 from tests.workers.selfplay_runs import Acting, numbers, selfplay_config, shards
@@ -102,9 +102,17 @@ def test_what_was_finished_counts_when_it_is_interrupted(pools, tmp_path):
 def test_each_worker_keeps_to_its_share_of_the_cores(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {1, 3, 4, 7, 8}, raising=False)
     job = {"executor": "e"}
-    assert [one["cores"] for one in on_shares_of_cores(job, 2)] == [[1, 3], [4, 7, 8]]
-    assert [one["cores"] for one in on_shares_of_cores(job, 5)] == [[1], [3], [4], [7], [8]]
-    assert on_shares_of_cores(job, 6) == [job] * 6
+    assert [one["cores"] for one in on_shares_of_the_machine(job, 2)] == [[1, 3], [4, 7, 8]]
+    assert [one["cores"] for one in on_shares_of_the_machine(job, 5)] == [[1], [3], [4], [7], [8]]
+    assert on_shares_of_the_machine(job, 6) == [job] * 6
+
+
+def test_workers_spread_over_the_gpus(monkeypatch):
+    monkeypatch.setattr("pipeline.networks.gpu.may_have_gpu", lambda: True)
+    for visible, wanted in (("2,GPU-7", ["2", "GPU-7", "2"]), ("1", None), ("0,-1,2", None), ("", None)):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        found = [one.get("gpu") for one in on_shares_of_the_machine({"executor": "e"}, 3)]
+        assert found == (wanted or [None] * 3)
 
 
 def test_a_child_gets_updates_passes_warnings_on_and_keeps_to_its_cores():

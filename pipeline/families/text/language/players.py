@@ -27,6 +27,7 @@ from pipeline.families.text.game import TextGame
 from pipeline.families.text.options import TextPlayerOptions
 from pipeline.games.contract import Actions, KeyArray, Rows, States
 from pipeline.machine import available_cores
+from pipeline.networks.gpu import gpu_fault
 from pipeline.options import Options, taken
 from pipeline.players.player import BoardsPlayer, Decisions
 from pipeline.run import atomic
@@ -110,7 +111,7 @@ def load_base(path: Path, expected: str | None = None) -> Base:
         config = transformers.AutoConfig.from_pretrained(path, **LOCAL)
         without_dropout(config)
         stored = config.get_text_config(decoder=True).dtype or config.dtype
-        dtype = torch.bfloat16 if torch.cuda.is_available() and stored == torch.bfloat16 else torch.float32
+        dtype = torch.bfloat16 if gpu_fault() == "" and stored == torch.bfloat16 else torch.float32
         model, report = transformers.AutoModelForCausalLM.from_pretrained(
             path, config=config, use_safetensors=True, dtype=dtype, output_loading_info=True, **LOCAL
         )
@@ -210,15 +211,13 @@ class SharedBases:
 
     def copy(self, path: Path, expected: str) -> Base:
         """A copy to modify, except its weights. Raises FileError like load_base."""
-        import torch
-
         from pipeline.families.text.language.base_model import with_same_weights
 
         _checked(path, expected)
         with self._lock:
             if expected not in self._bases:
                 self._bases[expected] = load_base(path, expected)
-                if torch.cuda.is_available():
+                if gpu_fault() == "":
                     self._bases[expected].model.to("cuda")
                 if len(self._bases) > BASES_KEPT:
                     oldest, _ = self._bases.popitem(last=False)
