@@ -193,6 +193,7 @@ class ExpectimaxPlayer(BoardsPlayer):
                 values[kept] = -replies
             else:
                 closer[kept] = -network.values(self._search.expected(found.states[kept], plies))
+                values = closer
             scores = closer
         return found, scores, values
 

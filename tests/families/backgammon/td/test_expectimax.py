@@ -83,6 +83,14 @@ def test_mixed_scores_equal_brute_force(weights: tuple[float, float, int]) -> No
     assert values == pytest.approx(replies, abs=1e-5)
 
 
+@pytest.mark.parametrize("plies", [0, 1, 2])
+def test_unmixed_values_are_what_looking_ahead_finds(plies: int) -> None:
+    states = random_positions(HYPERGAMMON, 6, 3)[0]
+    player = ExpectimaxPlayer(HYPERGAMMON, 1, network(HYPERGAMMON), SearchOptions(), plies)
+    _, scores, values = player.scores(states)
+    assert (values == scores).all()
+
+
 def test_filters() -> None:
     offsets, values = np.array([0, 4, 4, 6]), np.array([0.1, 0.5, 0.45, 0.5, -1, -1], np.float32)
     assert passing(offsets, values, Filter(2, 1.0)).tolist() == [False, True, False, True, True, True]
