@@ -282,6 +282,14 @@ class Objective(ABC):
     def check(self, batch: Any) -> None:  # noqa: B027  most networks learn from all examples of their method
         """Raise MuGoError if this network can't learn from a batch, a batch in the CPU's memory."""
 
+    def finish(  # noqa: B027  most networks are complete with their weights
+        self, network: torch.nn.Module, inputs: Iterable[Any], evaluate: Callable[[torch.nn.Module, Any], Any]
+    ) -> None:
+        """Called with the network that will be saved and once more the inputs that it was trained on.
+
+        evaluate: (network, input) → its outputs, computed as in training.
+        """
+
     @abstractmethod
     def losses(self, outputs: Any, batch: Any) -> dict[str, torch.Tensor]:
         """The terms as scalar float32 tensors; "total" is minimised."""

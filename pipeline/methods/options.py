@@ -120,7 +120,7 @@ class LambdaOptions(Options):
         ge=0,
         le=1,
         description="TD(lambda): the value target is lambda times the next position's target plus 1 - lambda times the "
-        "search's value; 1 = the game's result alone.",
+        "search's value; 1 = the game's result alone. Of all boards, on the home board; nearer to 1 on larger ones.",
     )
 
 

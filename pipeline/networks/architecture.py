@@ -6,6 +6,8 @@ are a flat dict of float32 arrays under the names that ``weight_shapes`` lists.
 A network for *boards of every size* reads board size and komi from planes that are the same at all points
 (``global_planes``), and sees the mean of each channel both as it is and times ``side_scale``. Source: Wu 2019, arXiv
 1902.10565, appendix A; KataGo's "gpool" layers. Its Architecture is that of one board; ``at`` returns another board's.
+Its norms have the statistics of each board that it was trained on (``of_side``): batches are of one board, and the
+statistics of all together would make it another network on each than the one that was trained.
 
 The value is learned as a *scalar* in [-1, 1], or as *wdl*: the probabilities of win, draw and loss, whose value is
 P(win) − P(loss). Two more heads of the policy's shape serve training only: the opponent's reply and the soft policy.
@@ -30,6 +32,7 @@ Weights = dict[str, FloatArray]
 
 NORM_EPSILON = 1e-5  # of every batch norm
 NORM_PARTS = ("weight", "bias", "running_mean", "running_var")
+OF_SIDE = re.compile(r"side(\d+)\.(.+\.norm\.running_(?:mean|var))")  # see of_side
 MAX_BLOCKS, MIN_CHANNELS, MAX_CHANNELS = 64, 4, 1024
 # Width of the value head's hidden layer. Of 32 units, half die within minutes of training (docs/log, 2026-11-25).
 VALUE_HIDDEN = 64
@@ -212,9 +215,17 @@ def weight_shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
+def of_side(side: int, name: str) -> str:
+    """The name of one of the norms' statistics on boards of this side, which weights for all boards may have."""
+    return f"side{side}.{name}"
+
+
 def check_weights(architecture: Architecture, weights: Weights) -> None:
     """Raise MuGoError naming the first weight that is missing, unknown, misshapen or not finite."""
     shapes = weight_shapes(architecture)
+    if architecture.any_board:
+        known = {name: match[2] for name in weights if (match := OF_SIDE.fullmatch(name))}
+        shapes |= {name: shapes[plain] for name, plain in known.items() if plain in shapes}
     where = f"weights of a {architecture.size} network"
     for name, shape in shapes.items():
         if name not in weights:
@@ -287,6 +298,8 @@ def grow(weights: Weights, old: Architecture, new: Architecture, seed: int) -> W
     if new.any_board and not old.any_board:
         grown["stem_globals.weight"][:] = 0.0
     for name, array in weights.items():
+        if match := OF_SIDE.fullmatch(name):
+            grown[name] = grown[match[2]].copy()
         target = grown[name]
         if array.ndim == 1:
             target[: len(array)] = array

@@ -23,6 +23,7 @@ from pipeline.networks.architecture import (
     Architecture,
     Weights,
     check_weights,
+    of_side,
     side_scale,
     weight_shapes,
 )
@@ -43,7 +44,9 @@ def fold(architecture: Architecture, weights: Weights) -> Weights:
     for name in weight_shapes(architecture):
         if name.endswith(".conv.weight"):
             layer = name.removesuffix(".conv.weight")
-            norm = (weights[f"{layer}.norm.{part}"].astype(np.float64) for part in NORM_PARTS)
+            names = [f"{layer}.norm.{part}" for part in NORM_PARTS]
+            own = [of_side(architecture.height, one) for one in names]  # of this board
+            norm = (weights.get(a, weights[b]).astype(np.float64) for a, b in zip(own, names, strict=True))
             scale, shift, centre, variance = norm
             scale /= np.sqrt(variance + NORM_EPSILON)
             folded[f"{layer}.weight"] = (weights[name] * scale[:, None, None, None]).astype(np.float32)

@@ -14,8 +14,10 @@ B batch, C planes, H×W board, P = H·W points, A actions, G global planes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from copy import deepcopy
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -25,15 +27,20 @@ from torch.nn import functional as F
 from pipeline.games.contract import FloatArray, Planes
 from pipeline.networks.architecture import (
     NORM_EPSILON,
+    OF_SIDE,
     POLICY_HEADS,
     VALUE_OUTPUTS,
     Architecture,
     Weights,
     check_weights,
+    of_side,
     side_of,
     side_scale,
     weight_shapes,
 )
+
+MEAN, VARIANCE = "running_mean", "running_var"
+STATISTICS_ROWS, LEAST_ROWS = 2048, 32  # positions of a board, for its norms' statistics
 
 
 class Outputs(NamedTuple):
@@ -74,15 +81,26 @@ def read_pooled(features: Tensor, weight: Tensor, bias: Tensor, points: int) -> 
 
 
 class NormedConvolution(nn.Module):
-    """A convolution that keeps the board's size, without bias, followed by a batch norm."""
+    """A convolution that keeps the board's size, without bias, followed by a batch norm.
+
+    statistics: in a network for all boards, by the side of a board the mean and variance that hold there in eval mode;
+    on other boards it is the norm's own, of all that it was trained on.
+    """
+
+    statistics: dict[int, tuple[Tensor, Tensor]]
 
     def __init__(self, inputs: int, outputs: int, kernel: int) -> None:
         super().__init__()
         self.conv = nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2, bias=False)
         self.norm = nn.BatchNorm2d(outputs, eps=NORM_EPSILON)
+        self.statistics = {}
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.norm(self.conv(x))
+        y = self.conv(x)
+        if self.training or (known := self.statistics.get(y.shape[-1])) is None:
+            return self.norm(y)
+        mean, variance = (one.to(y.device) for one in known)
+        return F.batch_norm(y, mean, variance, self.norm.weight, self.norm.bias, eps=NORM_EPSILON)
 
 
 class Block(nn.Module):
@@ -196,17 +214,64 @@ def load_network(architecture: Architecture, weights: Weights) -> Network:
     state = {name: torch.from_numpy(np.array(array, np.float32)) for name, array in weights.items()}
     # strict=False: the norms' batch counters aren't stored, since a fixed momentum never reads them.
     network.load_state_dict(state, strict=False)
+    sides = {int(found[1]) for name in weights if (found := OF_SIDE.fullmatch(name))}
+    for name, layer in _normed(network).items():
+        for side in sides:
+            parts = [of_side(side, f"{name}.{part}") for part in (MEAN, VARIANCE)]
+            if all(part in state for part in parts):  # blocks that were added later have none yet
+                layer.statistics[side] = (state[parts[0]], state[parts[1]])
     network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing from torch's stubs
     return network
 
 
 def network_weights(network: Network) -> Weights:
-    """A copy of a network's weights, by the names of weight_shapes."""
+    """A copy of a network's weights, by the names of weight_shapes, and of_side for its boards' own statistics."""
     state = network.state_dict()
+    arrays = {name: state[name] for name in weight_shapes(network.architecture)}
+    for name, layer in _normed(network).items():
+        for side, (mean, variance) in sorted(layer.statistics.items()):
+            arrays[of_side(side, f"{name}.{MEAN}")] = mean
+            arrays[of_side(side, f"{name}.{VARIANCE}")] = variance
     return {
-        name: np.array(state[name].detach().float().cpu().contiguous().numpy(), np.float32, order="C")
-        for name in weight_shapes(network.architecture)
+        name: np.array(tensor.detach().float().cpu().contiguous().numpy(), np.float32, order="C")
+        for name, tensor in arrays.items()
     }
+
+
+@torch.no_grad()
+def measure_statistics(
+    network: Network, inputs: Iterable[Tensor], evaluate: Callable[[nn.Module, Tensor], Any]
+) -> None:
+    """Give the norms the statistics of each board, from batches of planes [B, C, H, W] of one board each.
+
+    evaluate: (network, batch) → anything; runs a network. Of each board, STATISTICS_ROWS positions count; with less
+    than LEAST_ROWS it has none, as older ones would be of other weights. Unlike running statistics they are of the
+    weights as they are, also of averaged ones (Izmailov et al. 2018, arXiv 1803.05407, section 3.2).
+    """
+    counters: dict[int, Network] = {}
+    rows: dict[int, int] = defaultdict(int)
+    for batch in inputs:
+        side = batch.shape[-1]
+        if rows[side] >= STATISTICS_ROWS:
+            continue
+        if side not in counters:
+            counters[side] = deepcopy(network).train()
+            for layer in _normed(counters[side]).values():
+                layer.norm.reset_running_stats()
+                layer.norm.momentum = None  # the mean over batches
+        evaluate(counters[side], batch)
+        rows[side] += len(batch)
+    for name, layer in _normed(network).items():
+        layer.statistics = {}
+        for side in (one for one in counters if rows[one] >= LEAST_ROWS):
+            norm = _normed(counters[side])[name].norm
+            assert norm.running_mean is not None and norm.running_var is not None
+            layer.statistics[side] = norm.running_mean, norm.running_var
+
+
+def _normed(network: Network) -> dict[str, NormedConvolution]:
+    """By the names of their norms."""
+    return {f"{name}.norm": one for name, one in network.named_modules() if isinstance(one, NormedConvolution)}
 
 
 class Estimates(NamedTuple):

@@ -311,6 +311,7 @@ class _Training:
             speed = samples / seconds
             if self._replay:
                 self._save()  # so that a kill between the files below doesn't count these steps twice
+            self._trainer.finish(self._dataset.batches(1))
             metrics = self._measure()
             info = self._model_info(new_model, metrics, speed)
             if self._writes:

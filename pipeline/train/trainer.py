@@ -50,6 +50,7 @@ from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import FloatArray
 from pipeline.machine import available_cores
 from pipeline.methods.method import Objective, Weights
+from pipeline.networks.architecture import OF_SIDE
 from pipeline.networks.gpu import gpu_fault
 from pipeline.networks.openvino_backend import has_fast_bfloat16
 from pipeline.networks.torch_backends import without_garbage_collection
@@ -124,7 +125,9 @@ class Trainer:
         self._device = group.device if group else torch.device("cuda" if gpu_fault() == "" else "cpu")
         if self._device.type == "cpu":
             keep_freed_memory()
-        raw = weights if optimizer is None else _raw_weights(weights, optimizer) or weights
+        # What Objective.finish measured of the average, the trained weights don't have.
+        trained = {name: array for name, array in weights.items() if not OF_SIDE.fullmatch(name)}
+        raw = trained if optimizer is None else _raw_weights(trained, optimizer) or trained
         self._network = objective.network(raw).to(self._device)
         # The network that is returned and measured: the average, or the trained network itself.
         self._averaged = objective.network(weights).to(self._device) if config.ema_decay else self._network
@@ -354,6 +357,11 @@ class Trainer:
         with torch.no_grad():
             torch._foreach_lerp_(self._averages, self._raw, 1 - decay)
 
+    def finish(self, batches: Iterable[Any]) -> None:
+        """Complete the network that is returned, once its last step is made; batches: those of an epoch."""
+        inputs = (batch[0].to(self._device) for batch in batches)
+        self._objective.finish(self._averaged, inputs, self._outputs)
+
     def evaluate(self, batches: Iterable[Any]) -> dict[str, float]:
         """The objective's metrics over batches, without training: in float32, with norms' running statistics.
 
@@ -548,7 +556,8 @@ class _Graph:
         self._batch = batch._make(torch.empty_like(part, device=device) for part in batch)
         self.graph = torch.cuda.CUDAGraph()
         torch.cuda.synchronize(device)
-        with without_garbage_collection(), torch.cuda.graph(self.graph, pool=pool):  # captures, computes nothing
+        capture = torch.cuda.graph(self.graph, pool=pool, capture_error_mode="thread_local")  # other threads may play
+        with without_garbage_collection(), capture:  # computes nothing
             self._found = function(self._batch)
         self._gradients = [parameter.grad for parameter in parameters]
 

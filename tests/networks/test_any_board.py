@@ -1,15 +1,18 @@
 """A network for boards of every size: one set of weights, each board's own folded network, growth from one board."""
 
+from copy import deepcopy
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from pipeline.errors import MuGoError
 from pipeline.games.specs import parse_game
-from pipeline.networks.architecture import Architecture, grow, side_scale
+from pipeline.networks.architecture import Architecture, check_weights, grow, of_side, side_scale, weight_shapes
 from pipeline.networks.folding import evaluate_plain, fold
 from pipeline.networks.inference import make_evaluators
-from pipeline.networks.modules import load_network, pooled, read_pooled
+from pipeline.networks.modules import Network, load_network, measure_statistics, network_weights, pooled, read_pooled
 from tests.networks.conftest import ARCHITECTURES, lively_weights, random_planes
 
 HOME = ARCHITECTURES["any board"]
@@ -92,6 +95,65 @@ def test_all_that_is_new_then_learns() -> None:
         if name in ("stem_globals.weight", "value_hidden.weight", "blocks.1.pooling.weight"):
             scaled = parameter.grad[:, -16:] if "pooling" in name else parameter.grad
             assert (scaled != 0).float().mean() > 0.5, name
+
+
+def measured(sides: tuple[int, ...], rows: int = 96) -> tuple[Network, dict[int, torch.Tensor]]:
+    """A network that knows its norms' statistics on these boards, and the planes that it has them from."""
+    network = load_network(HOME, lively_weights(HOME))
+    planes = {side: torch.from_numpy(random_planes(HOME.at(side, side), rows, side)) for side in sides}
+    measure_statistics(network, planes.values(), lambda one, batch: one(batch))
+    return network.eval(), planes
+
+
+def test_on_each_board_a_network_computes_what_was_trained() -> None:
+    network, planes = measured((5, 9))
+    fewer = load_network(HOME, network_weights(network))
+    measure_statistics(fewer, [planes[5][:8]], lambda one, batch: one(batch))  # too few on 5×5, none on 9×9
+    fewer.eval()
+    for batch in planes.values():
+        with torch.no_grad():
+            wanted, found = deepcopy(network).train()(batch), network(batch)
+            mixed, without = load_network(HOME, lively_weights(HOME)).eval()(batch), fewer(batch)
+        # running variances are unbiased: those of 96 positions of 25 points are 1/2,399 larger
+        for name, one, other in zip(found._fields, found, wanted, strict=True):
+            assert torch.allclose(one, other, atol=0.01), name
+        assert (mixed.policy_logits - wanted.policy_logits).abs().max() > 0.2
+        assert (without.policy_logits == mixed.policy_logits).all()
+
+
+def test_statistics_of_boards_are_saved_folded_and_checked() -> None:
+    network, planes = measured((5, 9))
+    weights = network_weights(network)
+    shapes = weight_shapes(HOME)
+    assert len(weights) == len(shapes) + 2 * len([name for name in shapes if ".running_" in name])
+    again = load_network(HOME, weights).eval()
+    for side, batch in planes.items():
+        there = HOME.at(side, side)
+        with torch.no_grad():
+            wanted = network(batch)
+            assert (again(batch).policy_logits == wanted.policy_logits).all()
+        logits, values = evaluate_plain(there, fold(there, weights), batch.numpy())
+        np.testing.assert_allclose(logits, wanted.policy_logits.numpy(), atol=1e-4)
+        np.testing.assert_allclose(values, wanted.value.numpy(), atol=1e-4)
+    name = of_side(9, "blocks.0.first.norm.running_mean")
+    unknown = of_side(9, "stem.norm.bias")
+    for wrong in ({name: weights[name][1:]}, {name: np.nan * weights[name]}, {unknown: weights[name]}):
+        with pytest.raises(MuGoError, match="side9"):
+            check_weights(HOME, {**weights, **wrong})
+    of_one_board = ARCHITECTURES["points and pass"]
+    more = {**lively_weights(of_one_board), of_side(5, "stem.norm.running_mean"): weights[name]}
+    with pytest.raises(MuGoError, match=r"side5\..* is not one of its weights"):
+        check_weights(of_one_board, more)
+
+
+def test_a_network_that_grows_keeps_its_boards_statistics() -> None:
+    network, planes = measured((5, 9))
+    larger = replace(HOME, blocks=3, channels=24)
+    grown = load_network(larger, grow(network_weights(network), HOME, larger, seed=3)).eval()
+    for batch in planes.values():
+        with torch.no_grad():
+            for one, other in zip(network(batch), grown(batch), strict=True):
+                assert torch.allclose(one, other, rtol=1e-4, atol=1e-4)
 
 
 def test_a_network_for_one_board_stays_there() -> None:

@@ -66,6 +66,8 @@ def make_examples(
 ) -> Columns:
     """Method.examples. game: that of the largest board; td_lambda [N]: equal for all positions of a game.
 
+    Of all boards, td_lambda is meant for the home board. On one with k times as many points games have about k times as
+    many plies, and λ is the k-th root, so that a result reaches back through as much of a game.
     Replays the games that contain a wanted position in one batch, to their end.
     Raises FileError, with the shard's path, for a game of another spec, an illegal move, a result that contradicts the
     final position, visits that no search of the position can have, or an opponent's policy target that isn't its move.
@@ -77,13 +79,15 @@ def make_examples(
         return _of_one_board(game, shards, wanted, td_lambda)
     types = {**column_types(game), **ORIGIN}
     columns = {name: np.zeros((len(wanted), *shape), dtype) for name, (dtype, shape) in types.items()}
+    home = parse_game(game.family).num_points
     for spec in sorted({shard.game_spec for shard in shards}):
         board, numbers = parse_game(spec), np.flatnonzero([shard.game_spec == spec for shard in shards])
         rows = np.flatnonzero(np.isin(wanted.shard, numbers))
         here = wanted.at(rows)
         local = Positions(np.searchsorted(numbers, here.shard), here.game, here.ply)
         of_spec = [shards[number] for number in numbers.tolist()]
-        found = _of_one_board(board, of_spec, local, None if td_lambda is None else td_lambda[rows])
+        lambdas = None if td_lambda is None else td_lambda[rows] ** np.float32(home / board.num_points)
+        found = _of_one_board(board, of_spec, local, lambdas)
         found |= {"shard": here.shard, "side": np.full(len(rows), board.board_shape[0])}
         for name, column in found.items():
             filled = columns[name] if column.ndim == 1 else columns[name][:, : column.shape[1]]

@@ -26,8 +26,8 @@ entropy of s, which is large (4 nats on 82 actions) and would hide all other ter
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -37,7 +37,7 @@ from pipeline.methods.alphazero.options import LossOptions
 from pipeline.methods.alphazero.training_batch import Batch
 from pipeline.methods.method import Objective
 from pipeline.networks.architecture import Architecture, Weights, side_of
-from pipeline.networks.modules import Network, Outputs, load_network, network_weights
+from pipeline.networks.modules import Network, Outputs, load_network, measure_statistics, network_weights
 
 TERMS = ("total", "policy", "value", "ownership", "score", "reply", "soft_policy")
 METRICS = (*TERMS, "value_mse", "policy_accuracy", "value_sign_accuracy", "policy_entropy")
@@ -61,6 +61,14 @@ class AlphaZeroObjective(Objective):
     def weights(self, network: torch.nn.Module) -> Weights:
         assert isinstance(network, Network)
         return network_weights(network)
+
+    def finish(
+        self, network: torch.nn.Module, inputs: Iterable[Tensor], evaluate: Callable[[torch.nn.Module, Tensor], Any]
+    ) -> None:
+        """Network for all boards: measure its norms' statistics on each."""
+        assert isinstance(network, Network)
+        if self._architecture.any_board:
+            measure_statistics(network, inputs, evaluate)
 
     def losses(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         """The TERMS as scalar float32 tensors. A term without counting rows is 0 and has no gradient."""

@@ -10,13 +10,14 @@ from pipeline.errors import FileError, UsageError
 from pipeline.games.specs import parse_game
 from pipeline.gather.command import gather
 from pipeline.gather.config import GatherConfig
+from pipeline.methods.alphazero import examples
 from pipeline.methods.alphazero.examples import make_examples
 from pipeline.methods.alphazero.method import AlphaZero
 from pipeline.methods.alphazero.training_batch import make_batch
 from pipeline.methods.method import Positions
 from pipeline.reports.show_chunks import distributions, example
 from pipeline.run.chunks import newest_complete_set, read_chunk, read_header
-from pipeline.run.models import read_info, read_model
+from pipeline.run.models import read_info, read_model, read_optimizer
 from pipeline.run.shards import newest_shards, read_shard
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.config import SelfplayConfig
@@ -80,6 +81,23 @@ def test_examples_are_those_of_each_board_alone(run) -> None:
             size = column.shape[1:] and column.shape[1]
             assert (found[:, :size] == column).all() if size else (found == column).all(), name
             assert not size or not found[:, size:].any(), name
+
+
+def test_a_result_reaches_back_through_as_much_of_a_game_on_every_board(run, monkeypatch) -> None:
+    """λ = 0.9 is the home board's, of 81 points: 0.9 ** (81 / 25) on 5×5."""
+    seen = {}
+
+    def noted(game, shards, wanted, lambdas):
+        seen[game.num_points] = set(lambdas.tolist())
+        return of_one_board(game, shards, wanted, lambdas)
+
+    of_one_board = examples._of_one_board
+    monkeypatch.setattr(examples, "_of_one_board", noted)
+    shards = shards_of(run)
+    wanted = all_positions(shards)
+    for given, at_25, at_49 in ((0.9, 0.9**3.24, 0.9 ** (81 / 49)), (1.0, 1.0, 1.0)):
+        make_examples(parse_game("go:any,size=7,komi=7"), shards, wanted, np.full(len(wanted), given, np.float32))
+        assert [*seen[25], *seen[49]] == pytest.approx([at_25, at_49])
 
 
 def test_a_games_komi_is_in_planes_score_and_result(tmp_path) -> None:
@@ -166,6 +184,12 @@ def test_training_and_what_does_not_go_together(run) -> None:
     before = read_model(run / "models/000000-init").weights
     for name in ("stem_globals.weight", "value_hidden.weight"):
         assert (model.weights[name] != before[name]).mean() > 0.5, name
+    sides = {name.partition(".")[0] for name in model.weights} & {"side5", "side6", "side7"}
+    assert sides == {"side5", "side6", "side7"}, "each board's statistics of norms"
+    train(TrainConfig(**{**settings, "original_model": model.path, "new_model": run / "models/000002-a"}))
+    again = read_model(run / "models/000002-a")
+    assert again.weights.keys() == model.weights.keys()
+    assert not [name for name in read_optimizer(again.path) if "side" in name]  # of the average alone
     with pytest.raises(UsageError, match="kinds of examples"):
         train(TrainConfig(**settings, new_model=run / "models/000002-b", priority_exponent=0.6))
 
