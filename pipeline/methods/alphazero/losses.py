@@ -42,6 +42,7 @@ from pipeline.networks.modules import Network, Outputs, load_network, measure_st
 TERMS = ("total", "policy", "value", "ownership", "score", "reply", "soft_policy")
 METRICS = (*TERMS, "value_mse", "policy_accuracy", "value_sign_accuracy", "policy_entropy")
 SOFT_POLICY_FLOOR = 1e-7
+NOTHING = 1e-12  # less than any sum of weights; its inverse times any loss weight is finite
 N = TypeVar("N", float, Tensor)
 
 
@@ -170,5 +171,5 @@ def _value_loss(outputs: Outputs, value: Tensor) -> Tensor:
 
 
 def _mean(values: Tensor, weights: Tensor) -> Tensor:
-    """Σ w·x / Σ w; 0 if nothing counts."""
-    return (values * weights).sum() / weights.sum().clamp(min=torch.finfo(torch.float32).tiny)
+    """Σ w·x / Σ w; 0 if nothing counts, and so is its gradient, whatever the term's weight."""
+    return (values * weights).sum() / weights.sum().clamp(min=NOTHING)

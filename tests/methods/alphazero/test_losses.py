@@ -192,6 +192,15 @@ def test_sample_weights_multiply_every_term_and_not_its_count() -> None:
     assert halved == pytest.approx({name: value / 2 for name, value in whole.items()})
 
 
+def test_a_term_for_which_no_row_counts_has_no_gradient() -> None:
+    """Even with a weight of 8: 8 / the smallest float32 is infinite, and 0 times that isn't a number."""
+    logits = torch.zeros(2, 3, requires_grad=True)
+    wanted = batch(policy=torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]]))
+    found = AlphaZeroObjective(ARCHITECTURE, ALL_WEIGHTS).losses(outputs(soft_policy_logits=logits), wanted)
+    found["total"].backward()
+    assert found["soft_policy"].item() == 0 and (logits.grad == 0).all()
+
+
 def test_sample_weights_undo_uneven_draws() -> None:
     """Drawing row i with chance p_i and weighting it with 1 / (n·p_i) gives the mean over all rows, on average."""
     generator = torch.Generator().manual_seed(0)
