@@ -128,6 +128,10 @@ class BoardGame(Game):
         said = "; ".join(filter(None, (whose_turn(self, state), self.remark(state, MARKS[1:]))))
         return "\n".join([*lines, self._indent() + said])
 
+    def remark(self, state: States, names: Sequence[str]) -> str:
+        """What else a player must know, such as stones taken; may be empty. names: of the two players."""
+        return ""
+
     def planes_diagram(self, planes: Planes) -> str:
         own, theirs = planes[0].ravel().tolist(), planes[1].ravel().tolist()
         return "\n".join(self._board([MARKS[mine or 2 * other] for mine, other in zip(own, theirs, strict=True)]))
@@ -144,10 +148,6 @@ class BoardGame(Game):
 
     def _indent(self) -> str:
         return " " * len(self._row_label(0))
-
-    def remark(self, state: States, names: Sequence[str]) -> str:
-        """What else a player must know, such as stones taken; may be empty. names: of the two players."""
-        return ""
 
 
 def in_protocol_letters(game: Game) -> Game:

@@ -290,6 +290,10 @@ class Objective(ABC):
         evaluate: (network, input) → its outputs, computed as in training.
         """
 
+    def trained(self, weights: Weights) -> Weights:
+        """Those of a network's weights that training changes: all but what finish() adds."""
+        return weights
+
     @abstractmethod
     def losses(self, outputs: Any, batch: Any) -> dict[str, torch.Tensor]:
         """The terms as scalar float32 tensors; "total" is minimised."""

@@ -261,12 +261,13 @@ def measure_statistics(
                 layer.norm.momentum = None  # the mean over batches
         evaluate(counters[side], batch)
         rows[side] += len(batch)
-    for name, layer in _normed(network).items():
+    for layer in _normed(network).values():
         layer.statistics = {}
-        for side in (one for one in counters if rows[one] >= LEAST_ROWS):
-            norm = _normed(counters[side])[name].norm
-            assert norm.running_mean is not None and norm.running_var is not None
-            layer.statistics[side] = norm.running_mean, norm.running_var
+    for side in (one for one in counters if rows[one] >= LEAST_ROWS):
+        for layer, counter in zip(_normed(network).values(), _normed(counters[side]).values(), strict=True):
+            mean, variance = counter.norm.running_mean, counter.norm.running_var
+            assert mean is not None and variance is not None
+            layer.statistics[side] = mean, variance
 
 
 def _normed(network: Network) -> dict[str, NormedConvolution]:

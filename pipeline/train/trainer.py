@@ -50,7 +50,6 @@ from pipeline.errors import MuGoError, UsageError
 from pipeline.games.contract import FloatArray
 from pipeline.machine import available_cores
 from pipeline.methods.method import Objective, Weights
-from pipeline.networks.architecture import OF_SIDE
 from pipeline.networks.gpu import gpu_fault
 from pipeline.networks.openvino_backend import has_fast_bfloat16
 from pipeline.networks.torch_backends import without_garbage_collection
@@ -125,8 +124,7 @@ class Trainer:
         self._device = group.device if group else torch.device("cuda" if gpu_fault() == "" else "cpu")
         if self._device.type == "cpu":
             keep_freed_memory()
-        # What Objective.finish measured of the average, the trained weights don't have.
-        trained = {name: array for name, array in weights.items() if not OF_SIDE.fullmatch(name)}
+        trained = objective.trained(weights)
         raw = trained if optimizer is None else _raw_weights(trained, optimizer) or trained
         self._network = objective.network(raw).to(self._device)
         # The network that is returned and measured: the average, or the trained network itself.

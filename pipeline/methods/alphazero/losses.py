@@ -36,7 +36,7 @@ from torch.nn import functional as F
 from pipeline.methods.alphazero.options import LossOptions
 from pipeline.methods.alphazero.training_batch import Batch
 from pipeline.methods.method import Objective
-from pipeline.networks.architecture import Architecture, Weights, side_of
+from pipeline.networks.architecture import OF_SIDE, Architecture, Weights, side_of
 from pipeline.networks.modules import Network, Outputs, load_network, measure_statistics, network_weights
 
 TERMS = ("total", "policy", "value", "ownership", "score", "reply", "soft_policy")
@@ -70,6 +70,9 @@ class AlphaZeroObjective(Objective):
         assert isinstance(network, Network)
         if self._architecture.any_board:
             measure_statistics(network, inputs, evaluate)
+
+    def trained(self, weights: Weights) -> Weights:
+        return {name: array for name, array in weights.items() if not OF_SIDE.fullmatch(name)}
 
     def losses(self, outputs: Outputs, batch: Batch) -> dict[str, Tensor]:
         """The TERMS as scalar float32 tensors. A term without counting rows is 0 and has no gradient."""
@@ -171,5 +174,5 @@ def _value_loss(outputs: Outputs, value: Tensor) -> Tensor:
 
 
 def _mean(values: Tensor, weights: Tensor) -> Tensor:
-    """Σ w·x / Σ w; 0 if nothing counts, and so is its gradient, whatever the term's weight."""
+    """Σ w·x / Σ w; 0 if nothing counts, also its gradient, even if the term has a large weight in the loss."""
     return (values * weights).sum() / weights.sum().clamp(min=NOTHING)

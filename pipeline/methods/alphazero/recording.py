@@ -137,7 +137,7 @@ class GameBuffer:
             moves=np.array(moves, np.uint16),
             flags=np.array(flags, np.uint8),
             root_values=np.array(values, np.float32),
-            surprises=_completed(surprises, np.array(flags, np.uint8)),
+            surprises=_completed(surprises, flags),
             visit_lengths=np.array([len(actions) for actions in visited], np.uint16),
             visit_actions=np.concatenate(visited),
             visit_counts=np.concatenate(counts),
@@ -147,7 +147,7 @@ class GameBuffer:
         )
 
 
-def _completed(surprises: Sequence[float | None], flags: NDArray[np.uint8]) -> NDArray[np.float32]:
+def _completed(surprises: Sequence[float | None], flags: Sequence[int]) -> NDArray[np.float32]:
     """[T] the surprises of T plies; for None the mean of the game's full searches, so it weighs as much as they."""
     own = [one for one, flag in zip(surprises, flags, strict=True) if one is not None and flag & SEARCHED]
     mean = np.mean(own) if own else 0.0
