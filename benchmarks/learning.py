@@ -102,7 +102,7 @@ def learn(trainer: Trainer, config: TrainConfig, chunks: ChunkSet, samples: int,
     game = game_of(chunks)
     dataset = Dataset(METHOD, game, chunks, config.batch_size, seed, symmetries=config.symmetries)
     assert chunks.holdout is not None
-    held_out = holdout_batches(METHOD, game, chunks.holdout, config.batch_size, MEASURED)
+    held_out = list(holdout_batches(METHOD, game, chunks.holdout, config.batch_size, MEASURED).values())
     steps = max(PARTS, samples // config.batch_size)
     trained, seconds, began = 0, 0.0, time.perf_counter()
     with prefetched(dataset.batches(1 + samples // dataset.num_examples)) as batches:
@@ -111,7 +111,7 @@ def learn(trainer: Trainer, config: TrainConfig, chunks: ChunkSet, samples: int,
             trained += trainer.step(batch).num_samples
             if step % (steps // PARTS) == 0:
                 seconds += time.perf_counter() - began
-                found = trainer.evaluate(held_out)
+                found = trainer.evaluate_parts(held_out)[0]
                 yield Found(trained, seconds, found["policy"], found["value"], found["value_mse"])
                 began = time.perf_counter()
 

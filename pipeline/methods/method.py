@@ -482,6 +482,10 @@ class Method(ABC):
         """[n] a number for each of n examples: only examples of equal numbers may share a batch. None: all may."""
         return None
 
+    def kind_name(self, kind: int) -> str:
+        """What a person calls the examples of a kind, e.g. 13×13. Asked only of methods that have kinds."""
+        raise NotImplementedError
+
     def num_symmetries(self, game: Any) -> int:
         """The number of equivalent forms of an example; form 0 is the example itself."""
         return 1

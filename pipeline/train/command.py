@@ -25,7 +25,7 @@ import math
 import os
 import signal
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
@@ -99,6 +99,8 @@ class TrainSummary:
                uniformly as the hold-out; well above 0: it has memorised results. None if the set's values aren't pure
                results (td_lambda), or nothing is held out
     metrics    "train", "holdout_before" and "holdout_after", by the objective's names; only what was measured
+    kinds      the new model's metrics on the hold-out's examples of each kind, e.g. board, with "examples", their
+               number, if there are several kinds
     """
 
     model: Path
@@ -116,6 +118,7 @@ class TrainSummary:
     samples_per_second: float  # 0: all steps had been made before
     method: str
     metrics: Metrics  # "train", "holdout_before" and "holdout_after", by the objective's names
+    kinds: Metrics
 
     def lines(self) -> list[str]:
         """The short form."""
@@ -128,7 +131,7 @@ class TrainSummary:
             self._training(),
         ]
         if self.holdout_examples:
-            lines.append(self._held_out())
+            lines += [self._held_out(), *self._held_out_by_kind()]
         if self.steps_cut:
             lines.append(f"{counted(self.steps_cut, 'step')} left out because of --max-samples-per-position")
         return lines
@@ -146,6 +149,15 @@ class TrainSummary:
         if (name := method.held_out_share) in before:
             shares = f"; {percent(before[name])} and {percent(after[name])} {method.shown_shares[name]}"
         return f"held out: {loss}{shares} ({counted(self.holdout_examples, 'example')})"
+
+    def _held_out_by_kind(self) -> list[str]:
+        method = method_named(self.method)
+        return [
+            f"held out, {kind}: "
+            + ", ".join(f"{percent(found[name])} {of}" for name, of in method.shown_shares.items() if name in found)
+            + f" ({counted(int(found['examples']), 'example')})"
+            for kind, found in self.kinds.items()
+        ]
 
 
 @dataclass
@@ -312,8 +324,8 @@ class _Training:
             if self._replay:
                 self._save()  # so that a kill between the files below doesn't count these steps twice
             self._trainer.finish(self._dataset.batches(1))
-            metrics = self._measure()
-            info = self._model_info(new_model, metrics, speed)
+            metrics, kinds = self._measure()
+            info = self._model_info(new_model, metrics, kinds, speed)
             if self._writes:
                 if self._replay:
                     path = self._config.directory / layout.priorities_name(self._chunks.id)
@@ -323,6 +335,7 @@ class _Training:
                 remove_stale_priorities(self._config.directory, self._chunks.id)
             # Only now, so that a run killed before its model appears adds no second point.
             self._track_measured(metrics["holdout_after"], metrics["set_after"], self._total_steps)
+            self._track_kinds(kinds)
             self._tracker.add(self._trainer.histograms(), self._total_steps, settled=False)
             self._tracker.settle()
         except KeyboardInterrupt:
@@ -345,6 +358,7 @@ class _Training:
             samples_per_second=speed,
             method=self._method.name,
             metrics={name: metrics[name] for name in ("train", "holdout_before", "holdout_after")},
+            kinds=kinds,
         )
 
     def _prepare(self, checkpoint: Checkpoint) -> None:
@@ -363,8 +377,8 @@ class _Training:
         # The original and the new model are measured on the hold-out and on as many examples of the set. The set is
         # left out if its values aren't pure results, as the hold-out's always are: the two wouldn't compare.
         path = chunks.holdout
-        self._holdout = holdout_batches(method, game, path, config.batch_size, MAX_MEASURED) if path else []
-        self._num_held_out = sum(len(batch.value) for batch in self._holdout)
+        self._holdout = holdout_batches(method, game, path, config.batch_size, MAX_MEASURED) if path else {}
+        self._num_held_out = sum(map(_num_examples, self._holdout.values()))
         pure_results = self._dataset.window["td_lambda"] == 1
         self._of_set = self._dataset.uniform(self._num_held_out) if self._holdout and pure_results else []
         self._calibration = calibration_positions(method, game, chunks)  # now: the chunks may be gone at the end
@@ -395,7 +409,7 @@ class _Training:
                 self._progress.warn(f"the GPU can't be used ({fault}): the CPU trains instead")
             self._trainer = Trainer(objective, weights, config, optimizer, self._group)
         if found is None:
-            holdout, of_set = self._trainer.evaluate(self._holdout), self._trainer.evaluate(self._of_set)
+            holdout, of_set = self._measure_holdout()[0], self._trainer.evaluate(self._of_set)
             self._done = _RunProgress(holdout_before=holdout, set_before=of_set)
         self._resumed_from = self._done.step
         self._replay = self._make_replay(found) if config.priority_exponent else None
@@ -528,15 +542,29 @@ class _Training:
         terms = {"total": "loss"} | {name: words(name) for name in self._method.shown_terms if name in result.metrics}
         self._progress.describe(" ".join(f"{word} {measured(result.metrics[name])}" for name, word in terms.items()))
 
-    def _measure(self) -> Metrics:
+    def _measure_holdout(self) -> tuple[dict[str, float], Metrics]:
+        """The metrics of the hold-out, and those of its examples of each kind; see TrainSummary."""
+        together, *each = self._trainer.evaluate_parts(list(self._holdout.values()))
+        if len(each) < 2:
+            return together, {}
+        found = zip(self._holdout.items(), each, strict=True)
+        return together, {
+            self._method.kind_name(kind): {"examples": _num_examples(batches), **metrics}
+            for (kind, batches), metrics in found
+        }
+
+    def _measure(self) -> tuple[Metrics, Metrics]:
+        """What the manifest says of the training and of the new model, and of the kinds of examples."""
         done = self._done
-        return {
+        holdout, kinds = self._measure_holdout()
+        metrics = {
             "train": {name: total / done.epoch_steps[name] for name, total in done.epoch_sums.items()},
             "holdout_before": done.holdout_before,
             "set_before": done.set_before,
-            "holdout_after": self._trainer.evaluate(self._holdout),
+            "holdout_after": holdout,
             "set_after": self._trainer.evaluate(self._of_set),
         }
+        return metrics, kinds
 
     def _named(self, metrics: Mapping[str, float], suffix: str = "") -> dict[str, float]:
         """The objective's metrics by the names under which they are tracked: only its terms are losses."""
@@ -555,7 +583,18 @@ class _Training:
         if values:
             self._tracker.add(values, step, settled=False)
 
-    def _model_info(self, path: Path, metrics: Metrics, speed: float) -> ModelInfo:
+    def _track_kinds(self, kinds: Metrics) -> None:
+        """The shares of each kind's examples, by names without characters that a sink refuses."""
+        values = {
+            f"{name}_holdout_{kind.replace('×', 'x')}": found[name]
+            for kind, found in kinds.items()
+            for name in self._method.shown_shares
+            if name in found
+        }
+        if values:
+            self._tracker.add(values, self._total_steps, settled=False)
+
+    def _model_info(self, path: Path, metrics: Metrics, kinds: Metrics, speed: float) -> ModelInfo:
         """speed: samples/s in this process's steps."""
         gap = _value_gap(metrics["holdout_after"], metrics["set_after"])
         number = layout.number_of(path.name)
@@ -579,11 +618,16 @@ class _Training:
                 **({"samples_per_second": round(speed, 1)} if speed else {}),
                 "total_samples": _total_samples(self._model.info) + int(self._sizes.sum()),
                 "metrics": metrics,
+                **({"holdout_kinds": kinds} if kinds else {}),
                 **({} if gap is None else {"value_gap": gap}),
                 "commit": source_commit(),
                 "versions": library_versions(),
             },
         )
+
+
+def _num_examples(batches: Iterable[Any]) -> int:
+    return sum(len(batch.value) for batch in batches)
 
 
 def _value_gap(of_holdout: Mapping[str, float], of_set: Mapping[str, float]) -> float | None:

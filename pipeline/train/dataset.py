@@ -18,6 +18,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +167,8 @@ class Dataset:
                 taken = uniforms(key_of(f"{self.id} {number}"), rows) < least / chunk.weights
                 rows = rows[taken]
             rows = rows[:most]
-            batches += _unchanged(self._method, self.game, chunk.columns, rows, self._batch_size)
+            by_kind = _unchanged(self._method, self.game, chunk.columns, rows, self._batch_size)
+            batches += chain.from_iterable(by_kind.values())
             most -= len(rows)
             if most <= 0:
                 break
@@ -207,8 +209,8 @@ class Dataset:
         return self._held[1]
 
 
-def holdout_batches(method: Method, game: Any, path: Path, batch_size: int, most: int) -> list[Any]:
-    """Batches of at most `most` evenly spaced examples of the hold-out, without symmetries. [] if it is empty."""
+def holdout_batches(method: Method, game: Any, path: Path, batch_size: int, most: int) -> dict[int, list[Any]]:
+    """Batches of at most `most` evenly spaced examples of the hold-out, without symmetries, by the examples' kind."""
     chunk = read_chunk(path, game.spec, method.columns(game))
     count = min(chunk.num_examples, most)
     rows = np.arange(count) * chunk.num_examples // max(count, 1)
@@ -242,11 +244,15 @@ def calibration_positions(method: Method, game: Any, chunks: ChunkSet) -> NDArra
     return in_turn(halves, CALIBRATION_POSITIONS) if min(map(len, halves)) >= LEAST_CALIBRATION // 2 else None
 
 
-def _unchanged(method: Method, game: Any, columns: Columns, rows: IndexArray, batch_size: int) -> list[Any]:
+def _unchanged(method: Method, game: Any, columns: Columns, rows: IndexArray, batch_size: int) -> dict[int, list[Any]]:
+    """Batches of these rows without symmetries, by kind."""
     kinds = _kinds(method, columns)[rows]
-    by_kind = [rows[kinds == kind] for kind in np.unique(kinds)]
-    parts = [one[start : start + batch_size] for one in by_kind for start in range(0, len(one), batch_size)]
-    return [method.make_batch(game, columns, part, np.zeros_like(part)) for part in parts]
+    by_kind: dict[int, list[Any]] = {}
+    for kind in np.unique(kinds).tolist():
+        of_kind = rows[kinds == kind]
+        parts = (of_kind[start : start + batch_size] for start in range(0, len(of_kind), batch_size))
+        by_kind[kind] = [method.make_batch(game, columns, part, np.zeros_like(part)) for part in parts]
+    return by_kind
 
 
 @contextmanager

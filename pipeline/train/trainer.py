@@ -365,10 +365,23 @@ class Trainer:
 
         Each metric is the mean over the rows that count for it; without any it is left out. {} if there are no rows.
         """
+        return self.evaluate_parts([list(batches)])[0]
+
+    def evaluate_parts(self, parts: Sequence[Sequence[Any]]) -> list[dict[str, float]]:
+        """The same of all batches together, then of each part's."""
         self._averaged.eval()
+        measured = list(self._measured([batch for part in parts for batch in part]))
+        of_parts = [measured]
+        for part in parts:
+            of_parts.append(measured[: len(part)])
+            measured = measured[len(part) :]
+        return [self._means(one) for one in of_parts]
+
+    def _means(self, of_batches: Iterable[dict[str, Sequence[float]]]) -> dict[str, float]:
+        """Of _measure's results."""
         sums = dict.fromkeys(self._objective.metrics, 0.0)
         counts = dict.fromkeys(self._objective.metrics, 0.0)
-        for measured in self._measured(list(batches)):
+        for measured in of_batches:
             for name, (mean, count) in measured.items():
                 sums[name] += mean * count
                 counts[name] += count

@@ -218,12 +218,12 @@ def test_the_holdout_is_unchanged(tmp_path: Path) -> None:
     chunks = write_set(tmp_path, game, [10], holdout=21)
     holdout = newest_complete_set(tmp_path).holdout
     columns = chunk_of(holdout, game).columns
-    batches = holdout_batches(AlphaZero(), game, holdout, batch_size=8, most=100)
+    (batches,) = holdout_batches(AlphaZero(), game, holdout, batch_size=8, most=100).values()
     assert [len(batch.value) for batch in batches] == [8, 8, 5]
     rows = np.arange(21)
     whole = Batch(*(torch.cat(parts) for parts in zip(*batches, strict=True)))
     assert equal(whole, naive_batch(game, columns, rows, np.zeros_like(rows)))
-    few = holdout_batches(AlphaZero(), game, chunks.holdout, batch_size=8, most=7)
+    (few,) = holdout_batches(AlphaZero(), game, chunks.holdout, batch_size=8, most=7).values()
     assert few[0].score.tolist() == columns["score"][::3].tolist()
 
 

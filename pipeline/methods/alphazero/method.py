@@ -215,6 +215,9 @@ class AlphaZero(Method):
     def kinds(self, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.integer] | None:
         return columns.get("side")
 
+    def kind_name(self, kind: int) -> str:
+        return f"{kind}×{kind}"
+
     def make_batch(
         self, game: Game, columns: Mapping[str, NDArray[Any]], rows: IndexArray, symmetry: IndexArray
     ) -> Batch:

@@ -169,8 +169,10 @@ def test_a_batch_under_a_symmetry_is_that_of_its_own_board(run) -> None:
 
 def test_holdouts_of_several_sizes(run) -> None:
     chunks = newest_complete_set(run / "chunks")
-    batches = holdout_batches(METHOD, parse_game(read_chunk_game(chunks)), chunks.holdout, 64, 10_000)
-    assert len({batch.planes.shape[2] for batch in batches}) > 1
+    by_board = holdout_batches(METHOD, parse_game(read_chunk_game(chunks)), chunks.holdout, 64, 10_000)
+    assert sorted(by_board) == [5, 6, 7]
+    for side, batches in by_board.items():
+        assert {batch.planes.shape[2] for batch in batches} == {side}
 
 
 def test_training_and_what_does_not_go_together(run) -> None:
@@ -178,7 +180,7 @@ def test_training_and_what_does_not_go_together(run) -> None:
         "directory": run / "chunks", "original_model": run / "models/best_model", "batch_size": 64,
         "logdir": run / "logs", "precision": "float32",
     }  # fmt: skip
-    train(TrainConfig(**settings, new_model=run / "models/000001-a"))
+    summary = train(TrainConfig(**settings, new_model=run / "models/000001-a"))
     model = read_model(run / "models/000001-a")
     assert model.info.game == "go:any,komi=7" and model.info.architecture["global_planes"] == 39
     before = read_model(run / "models/000000-init").weights
@@ -187,6 +189,15 @@ def test_training_and_what_does_not_go_together(run) -> None:
     sides = {name.partition(".")[0] for name in model.weights} & {"side5", "side6", "side7"}
     assert sides == {"side5", "side6", "side7"}, "each board's statistics of norms"
     train(TrainConfig(**{**settings, "original_model": model.path, "new_model": run / "models/000002-a"}))
+    boards, together = model.info.manifest["holdout_kinds"], summary.metrics["holdout_after"]
+    assert list(boards) == ["5×5", "6×6", "7×7"] and summary.kinds == boards
+    assert sum(one["examples"] for one in boards.values()) == summary.holdout_examples
+    for name in ("policy_accuracy", "value_sign_accuracy"):
+        assert min(one[name] for one in boards.values()) <= together[name] <= max(one[name] for one in boards.values())
+    shares = r"[\d.]+ % of the moves right, [\d.]+ % of the winners right"
+    assert re.fullmatch(rf"held out, 7×7: {shares} \(\d+ examples\)", summary.lines()[-1])
+    tracked = [path.read_text() for path in (run / "logs").rglob("points.jsonl")]
+    assert sum('"train/policy_accuracy_holdout_7x7"' in text for text in tracked) == 2
     again = read_model(run / "models/000002-a")
     assert again.weights.keys() == model.weights.keys()
     assert not [name for name in read_optimizer(again.path) if "side" in name]  # of the average alone
