@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pipeline.errors import GameFault, UsageError
-from pipeline.families.text.words import LISTED, Message
+from pipeline.families.text.words import LISTED, REFUSAL, Message
 
 NOT_INSTALLED = "text games need the packages of the extra text: pip install 'mugo[text]'"
 OWN = {"KuhnChips-v0": ("pipeline.families.text.kuhn", "KuhnChips", {"max_rounds": 1})}  # module, class, settings
@@ -41,7 +41,6 @@ SHOWN_BY = {
     "GameBoardObservationWrapper": "position",
 }
 NEAR = 5  # names that are suggested
-REFUSAL = "attempted an invalid move"  # in TextArena's message to a player whose action was invalid
 
 _working = threading.RLock()  # guards the global random generators
 _RESOURCE = re.compile(r"Resource\W+(?:\d+m)?(\w+)")  # in nltk's message, perhaps in colour

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 GAME = -1  # the sender of the environment's own messages
+REFUSAL = "attempted an invalid move"  # in TextArena's message to a player whose action was invalid
 
 # Environments that list exactly the legal actions whenever a player is to move. Othello doesn't: it has no action for a
 # player without a move, and then lists nothing for the opponent.
@@ -168,11 +169,18 @@ def grid(view: View) -> str:
 
 
 def round_(view: View) -> str:
-    """The current round from its heading ("### …") on, with the scores before it, without the rules."""
+    """The current round from its heading ("### …") on, with the scores before it, without the rules.
+
+    A refusal is a word: with its reasons, a short prompt wouldn't reach back to what the round began with, e.g. a card.
+    """
     headings = [i for i, message in enumerate(view) if message.text.startswith("###")]
     start = headings[-1] if headings else 0
     scores = [found[0] for message in view[:start] if (found := _SCORES.search(message.text))]
-    lines = [message.text for message in view[start:] if message.kind != "action"]
+    lines = [
+        "Refused." if REFUSAL in message.text else message.text
+        for message in view[start:]
+        if message.kind != "action"
+    ]
     return _first_line(view) + "\n".join([*scores[-1:], *lines])
 
 

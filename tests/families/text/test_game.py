@@ -94,7 +94,7 @@ def test_an_invalid_move_is_forgiven_once_then_loses() -> None:
     for move in (0, INVALID):
         states = game.play(states, np.array([move]), history)
     assert not game.is_over(states)[0] and game.to_move(states)[0] == 1
-    assert "attempted an invalid move" in game.observation(states[0])
+    assert game.observation(states[0]).endswith("\nRefused.")
     states = game.play(states, np.array([INVALID]), history)
     assert game.is_over(states)[0] and game.lost_by_invalid(states)[0] == 1
     assert game.rewards(states).tolist() == [[1, -1]] and game.returns(states)[0] == 1
@@ -177,6 +177,16 @@ def test_an_environment_that_raises_is_a_fault_of_the_game(monkeypatch: pytest.M
     with pytest.raises(GameFault, match=r"text:KuhnPoker-v0: at action '\[bet\]' it raised KeyError: 'no chips'"):
         game.play(states, np.array([1]), history)
     assert game.to_move(game.play(states, np.array([0]), history))[0] == 0  # the game itself is none the worse
+
+
+def test_a_refused_player_of_a_round_still_sees_its_card() -> None:
+    """The preset text-kuhnchips has prompts of 200 characters, whose end counts."""
+    kind = environments.registered("KuhnChips-v0")
+    game = environments.Environment("KuhnChips-v0", kind, {}, seed=1)
+    for action in ("[check]", "[bet]", "[nothing]"):
+        game.step(action)
+    text = SHOWN["round"](game.messages[game.to_move])
+    assert "Your card is: 'K'" in text[-200:] and text.endswith("\nRefused.")
 
 
 def test_what_players_are_shown() -> None:
