@@ -191,6 +191,7 @@ class GameThreads(ThreadPool[PlayedGame]):
                 for board, game in enumerate(variety.games)
             ]
             self._actors[thread] = before, actors
+            dealer.rows_are_filled()
             run_in_turn(actors, partial(self._stopped, thread, actors, dealer), dealer.is_ahead)
             for actor in actors:
                 actor.close()

@@ -1,7 +1,8 @@
 """Which board each game is played on, and with what komi, for models that play boards of all sizes with any komi.
 
 Both are sampled by the game's own seed. A thread has an actor for each board, as a batch for the network has positions
-of one size; the actors take turns. A board that plays its games faster than its share allows skips turns.
+of one size; the actors take turns. At first each board fills its rows. From then on, a board that begins its games faster than
+its share allows skips turns.
 """
 
 from __future__ import annotations
@@ -75,13 +76,20 @@ class Variety:
 class Dealer:
     """Hands the games of one thread to the actors of their boards, each when it starts. Used by that thread only.
 
-    Games are dealt in the order of their numbers; a game for another board waits until that board asks.
+    Games are dealt in the order of their numbers; a game for another board waits until that board asks. Filling the rows
+    of a board with few but long games deals many games of other boards, which go on waiting: if these were begun first,
+    the long games would stand still meanwhile.
     """
 
     def __init__(self, take: Callable[[], GameSeed | None], variety: Variety) -> None:
         """take: returns the next game; None: there is none now."""
         self._take, self._variety = take, variety
         self._waiting: list[deque[GameSeed]] = [deque() for _ in variety.games]
+        self._waited_at_first = [0] * len(variety.games)  # how many waited once the rows were filled
+
+    def rows_are_filled(self) -> None:
+        """Called after all boards have asked for their first games."""
+        self._waited_at_first = [len(waiting) for waiting in self._waiting]
 
     def next_on(self, board: int) -> GameSeed | None:
         waiting = self._waiting[board]
@@ -90,8 +98,10 @@ class Dealer:
         return self._variety.with_setup(waiting.popleft()) if waiting else None
 
     def is_ahead(self, board: int) -> bool:
-        """Whether games wait for other boards, and none for this one. It then skips turns, to keep to its share."""
-        return bool(self) and not self._waiting[board]
+        """Whether more games wait for other boards than at first, and none for this one. It then skips turns."""
+        if self._waiting[board]:
+            return False
+        return any(len(waiting) > first for waiting, first in zip(self._waiting, self._waited_at_first, strict=True))
 
     def __bool__(self) -> bool:
         """Whether a game has been dealt to a board that hasn't asked for it yet."""

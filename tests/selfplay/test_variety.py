@@ -1,15 +1,16 @@
 """Boards and komi of self-play's games: sampled in the shares asked for, by a game's own seed, in any thread."""
 
 import itertools
+from collections import Counter
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from pipeline.errors import UsageError
 from pipeline.games.specs import parse_game
-from pipeline.methods.method import Actor, ActorJob, FinishedGame, GameSeed, game_seeds
+from pipeline.methods.method import STEPS_OF_A_TURN, Actor, ActorJob, FinishedGame, GameSeed, game_seeds
 from pipeline.run.shards import GameRecord, newest_shards, read_shard
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.config import SelfplayConfig
@@ -131,6 +132,34 @@ def test_a_run_that_is_cut_off_has_the_shares_too() -> None:
     shares = [found.count(game.spec) / len(found) for game in variety.games]
     drawn = [variety.board_of(seed) for seed in game_seeds(1, iter(range(1500)), 0.0)]
     np.testing.assert_allclose(shares, np.bincount(drawn, minlength=4) / 1500, atol=0.01)
+
+
+class FromTheStart(OfOneLength):
+    """All of them begin at once."""
+
+    steps_made: ClassVar[list[int]] = []  # the points of the board of each step
+
+    def __init__(self, job: ActorJob) -> None:
+        super().__init__(job)
+        for row in self._rows:
+            row[1] = self._length
+
+    def step(self) -> None:
+        super().step()
+        self.steps_made.append(self._job.game.num_points)
+
+
+def test_long_games_go_on_from_the_start() -> None:
+    """Filling the rows of 19×19 deals many games of 9×9, which it doesn't wait for."""
+    threads = threads_of(SelfplayConfig(boards="9=9,19=2", seed=1), FromTheStart, 64)
+    threads.give(range(1_000_000))
+    found: list[str] = []
+    while len(found) < 2000:
+        found += [played.game.spec for played in threads.outcomes(5.0)]
+    threads.close()
+    steps = FromTheStart.steps_made
+    assert steps[:80].count(361) == 40, "both boards take turns until the first long games end"
+    assert 0.12 < found.count("go:any,size=19,komi=7") / len(found) < 2 / 11
 
 
 def test_rows_follow_the_work() -> None:
