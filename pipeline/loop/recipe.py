@@ -20,6 +20,7 @@ LARGER_RATE = 2 / 3  # evaluations of LARGER in the time of one of LARGE: six bl
 FULL_FRACTION = 0.33  # of moves that get a full search, as in the recipe
 PLAY_SHARE, TRAIN_SHARE = 0.5, 1 / 3  # of a generation's time; the rest evaluates, gathers and starts commands
 LEAST_SECONDS = 5.0  # of a generation: what commands cost before they do anything must stay a small part
+AT_ONCE = 256  # games that selfplay plays at once where a preset doesn't say
 LEAST_GAMES = 32  # per generation: fewer teach next to nothing
 RESIGNED_LENGTH = 0.5  # of random games' length, in games where lost ones are resigned (9x9 Go: some 60 plies of 122)
 LATE, LAST = 0.8, 0.99  # of the time: late gains are small, which 64 games rarely show; the last match comes at its end
@@ -165,6 +166,8 @@ def derive(found: Measurements, minutes: float, spent: float = 0.0) -> tuple[str
     selfplay = [
         _line("games", [(1, first), (2, games)],
               f"per generation, about {_seconds(seconds)} each; random play teaches little"),
+        *([_line("parallel_games", games, "no more than a generation has, so that they end soon")]
+          if games < AT_ONCE else []),
         _line("readouts", [(2, max(24, round(full * 2 / 3))), (6, round(full * 5 / 6)), (7, full)],
               f"of a full search: the run has time for some {_rounded(in_all):,} games"),
         _line("cheap_readouts", [(2, full // 8), (6, round(full * 5 / 24)), (7, full // 4)],

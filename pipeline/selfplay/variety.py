@@ -1,8 +1,8 @@
 """Which board each game is played on, and with what komi, for models that play boards of all sizes with any komi.
 
 Both are sampled by the game's own seed. A thread has an actor for each board, as a batch for the network has positions
-of one size; the actors take turns. At first each board fills its rows. From then on, a board that begins its games faster than
-its share allows skips turns.
+of one size; the actors take turns. At first each board fills its rows. From then on, a board that begins its games
+faster than its share allows skips turns.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ class Variety:
 class Dealer:
     """Hands the games of one thread to the actors of their boards, each when it starts. Used by that thread only.
 
-    Games are dealt in the order of their numbers; a game for another board waits until that board asks. Filling the rows
-    of a board with few but long games deals many games of other boards, which go on waiting: if these were begun first,
-    the long games would stand still meanwhile.
+    Games are dealt in the order of their numbers; a game for another board waits until that board asks. Filling the
+    rows of a board with few but long games deals many games of other boards, which go on waiting: if these were begun
+    first, the long games would stand still meanwhile.
     """
 
     def __init__(self, take: Callable[[], GameSeed | None], variety: Variety) -> None:

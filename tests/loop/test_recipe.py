@@ -11,6 +11,7 @@ import yaml
 
 from pipeline.evaluate.config import EvaluateConfig
 from pipeline.loop.recipe import (
+    AT_ONCE,
     LARGEST_REUSE,
     Measurements,
     derive,
@@ -23,6 +24,7 @@ from pipeline.loop.recipe import (
 )
 from pipeline.presets import make_config, read_preset
 from pipeline.schedules import RunState
+from pipeline.selfplay.config import SelfplayConfig
 
 # Measured on two cores, except for those whose names say something else.
 TIC_TAC_TOE = Measurements("tictactoe", False, 9, 5.3, 7.6, 90_000, None, 60_000, 9_000)
@@ -129,6 +131,12 @@ def test_a_slow_machine_takes_longer_for_a_generation_rather_than_too_few_games(
     assert Recipe(SLOW, 3).seconds == pytest.approx(27, abs=3) and last(Recipe(SLOW, 3), "games") == 32
     assert shortest_minutes(FOUR) == pytest.approx(5 / 60)
     assert shortest_minutes(SLOW) == pytest.approx(0.6, abs=0.1)
+
+
+def test_no_more_games_at_once_than_in_a_generation() -> None:
+    assert make_config(SelfplayConfig, "selfplay", "recipe", lambda _: RunState(9)).parallel_games == AT_ONCE
+    assert value(Recipe(SLOW, 3), "parallel_games") == 32
+    assert value(Recipe(FOUR, 15), "parallel_games") is None
 
 
 def test_readouts_of_matches_are_the_recipes() -> None:

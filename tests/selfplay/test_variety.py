@@ -1,7 +1,6 @@
 """Boards and komi of self-play's games: sampled in the shares asked for, by a game's own seed, in any thread."""
 
 import itertools
-from collections import Counter
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -10,7 +9,7 @@ import pytest
 
 from pipeline.errors import UsageError
 from pipeline.games.specs import parse_game
-from pipeline.methods.method import STEPS_OF_A_TURN, Actor, ActorJob, FinishedGame, GameSeed, game_seeds
+from pipeline.methods.method import Actor, ActorJob, FinishedGame, GameSeed, game_seeds
 from pipeline.run.shards import GameRecord, newest_shards, read_shard
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.config import SelfplayConfig
