@@ -111,6 +111,7 @@ def learn(trainer: Trainer, config: TrainConfig, chunks: ChunkSet, samples: int,
             trained += trainer.step(batch).num_samples
             if step % (steps // PARTS) == 0:
                 seconds += time.perf_counter() - began
+                trainer.finish(dataset.some(MEASURED))
                 found = trainer.evaluate_parts(held_out)[0]
                 yield Found(trained, seconds, found["policy"], found["value"], found["value_mse"])
                 began = time.perf_counter()

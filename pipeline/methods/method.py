@@ -285,7 +285,7 @@ class Objective(ABC):
     def finish(  # noqa: B027  most networks are complete with their weights
         self, network: torch.nn.Module, inputs: Iterable[Any], evaluate: Callable[[torch.nn.Module, Any], Any]
     ) -> None:
-        """Called with the network that will be saved and once more the inputs that it was trained on.
+        """Called with the network that will be saved and, of each kind, some of the inputs that it was trained on.
 
         evaluate: (network, input) → its outputs, computed as in training.
         """

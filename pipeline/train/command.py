@@ -28,6 +28,7 @@ import time
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,7 +39,7 @@ from pydantic import TypeAdapter
 from pipeline.errors import FileError, NotYet, UsageError, naming
 from pipeline.games.specs import are_related, parse_game
 from pipeline.interrupts import Held, held_back
-from pipeline.methods.method import IndexArray
+from pipeline.methods.method import IndexArray, Objective
 from pipeline.methods.named import method_named
 from pipeline.networks.gpu import gpu_fault
 from pipeline.phrases import counted, duration, measured, percent, words
@@ -80,7 +81,7 @@ if TYPE_CHECKING:
     from pipeline.train.process_group import ProcessGroup
     from pipeline.train.trainer import StepResult
 
-MAX_MEASURED = 4_096  # examples measured of the hold-out, and as many of the set
+MAX_MEASURED = 4_096  # examples measured of the hold-out, and as many of the set; of each kind to complete a model
 CHOSEN = "chosen"  # store key: what the first process chose to train
 SHOWN_EVERY = 10  # steps between two points that are tracked
 VALUE_ERROR = "value_mse"  # (v − z)², a metric of every value head
@@ -323,7 +324,7 @@ class _Training:
             speed = samples / seconds
             if self._replay:
                 self._save()  # so that a kill between the files below doesn't count these steps twice
-            self._trainer.finish(self._dataset.batches(1))
+            self._trainer.finish(self._dataset.some(MAX_MEASURED))
             metrics, kinds = self._measure()
             info = self._model_info(new_model, metrics, kinds, speed)
             if self._writes:
@@ -392,7 +393,9 @@ class _Training:
                 notes.append(f"the optimiser starts anew: {by_muon}")
             if optimizer is not None:
                 optimizer = with_own_counts(optimizer)
-            found = checkpoint.read(self._progress, self._check)
+            objective = method.objective(self._grown.architecture, config)
+            objective.start_from(self._grown.weights)
+            found = checkpoint.read(self._progress, partial(self._check, objective))
             if found is None:
                 for note in notes:
                     self._progress.say(note)
@@ -402,8 +405,6 @@ class _Training:
                 self._progress.say(f"resuming at step {self._done.step} of {self._steps}")
             if self._group:
                 self._group.agree("resume", {"the step to resume from": self._done.step if found else 0})
-            objective = method.objective(self._grown.architecture, config)
-            objective.start_from(self._grown.weights)
             self._terms = objective.terms
             if self._group is None and (fault := gpu_fault()):
                 self._progress.warn(f"the GPU can't be used ({fault}): the CPU trains instead")
@@ -439,12 +440,16 @@ class _Training:
             )
         return allowed
 
-    def _check(self, found: State) -> None:
+    def _check(self, objective: Objective, found: State) -> None:
         """Guards against a hand-edited checkpoint. Raises ValueError or KeyError if it can't be of this run."""
-        done, wanted = _STORED_PROGRESS.validate_python(found.progress), self._grown.weights
+        done = _STORED_PROGRESS.validate_python(found.progress)
         if not 0 <= done.step <= self._steps:
             raise ValueError(f"step {done.step} of {self._steps}")
-        if {name: array.shape for name, array in found.weights.items()} != {n: a.shape for n, a in wanted.items()}:
+        shapes, wanted = (
+            {name: array.shape for name, array in objective.trained(weights).items()}
+            for weights in (found.weights, self._grown.weights)
+        )
+        if shapes != wanted:
             raise ValueError("its weights are those of another network")
         if self._config.priority_exponent:
             values = found.replay["priorities"]

@@ -183,6 +183,21 @@ class Dataset:
                 yield from self._group_batches(group, self._generator(epoch, number), remaining)
             step += len(order)
 
+    def some(self, most: int) -> Iterator[Any]:
+        """Batches of an epoch, without those of kinds of which there were `most` examples before."""
+        left = dict.fromkeys(self.kinds, most)
+        for epoch, number, group, order in self._planned(1):
+            counts = self._batches_by_kind(group)
+            kinds = np.repeat(self.kinds, [batches for _, batches in counts])
+            sizes = np.repeat([-(-examples // max(batches, 1)) for examples, batches in counts], [n for _, n in counts])
+            wanted = []
+            for index in order.tolist():
+                if left[kinds[index]] > 0:
+                    wanted.append(index)
+                    left[kinds[index]] -= sizes[index]
+            if wanted:
+                yield from self._group_batches(group, self._generator(epoch, number), np.array(wanted))
+
     def _group_batches(
         self, group: tuple[int, ...], generator: np.random.Generator, numbers: IndexArray
     ) -> Iterator[Any]:

@@ -126,6 +126,8 @@ class Trainer:
             keep_freed_memory()
         trained = objective.trained(weights)
         raw = trained if optimizer is None else _raw_weights(trained, optimizer) or trained
+        if not config.ema_decay:
+            raw = {**weights, **raw}  # the network that is returned keeps what finish() added before
         self._network = objective.network(raw).to(self._device)
         # The network that is returned and measured: the average, or the trained network itself.
         self._averaged = objective.network(weights).to(self._device) if config.ema_decay else self._network
@@ -356,7 +358,7 @@ class Trainer:
             torch._foreach_lerp_(self._averages, self._raw, 1 - decay)
 
     def finish(self, batches: Iterable[Any]) -> None:
-        """Complete the network that is returned, once its last step is made; batches: those of an epoch."""
+        """Complete the network that is returned, once its last step is made; batches: Dataset.some."""
         inputs = (batch[0].to(self._device) for batch in batches)
         self._objective.finish(self._averaged, inputs, self._outputs)
 

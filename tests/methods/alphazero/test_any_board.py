@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +16,10 @@ from pipeline.methods.alphazero.examples import make_examples
 from pipeline.methods.alphazero.method import AlphaZero
 from pipeline.methods.alphazero.training_batch import make_batch
 from pipeline.methods.method import Positions
+from pipeline.networks.architecture import OF_SIDE
 from pipeline.reports.show_chunks import distributions, example
 from pipeline.run.chunks import newest_complete_set, read_chunk, read_header
-from pipeline.run.models import read_info, read_model, read_optimizer
+from pipeline.run.models import read_info, read_model, read_optimizer, write_model
 from pipeline.run.shards import newest_shards, read_shard
 from pipeline.selfplay.command import selfplay
 from pipeline.selfplay.config import SelfplayConfig
@@ -25,7 +27,9 @@ from pipeline.train.command import train
 from pipeline.train.config import InitConfig, TrainConfig
 from pipeline.train.dataset import Dataset, holdout_batches
 from pipeline.train.init import init
+from pipeline.train.trainer import Trainer
 from tests.run.random_games import random_games, write_shard
+from tests.train.test_command import Stopper, assert_equal_models
 
 METHOD = AlphaZero()
 
@@ -203,6 +207,45 @@ def test_training_and_what_does_not_go_together(run) -> None:
     assert not [name for name in read_optimizer(again.path) if "side" in name]  # of the average alone
     with pytest.raises(UsageError, match="kinds of examples"):
         train(TrainConfig(**settings, new_model=run / "models/000002-b", priority_exponent=0.6))
+
+
+@pytest.mark.parametrize("ema_decay", [0.0, 0.9])
+def test_a_model_with_statistics_of_boards_resumes_and_keeps_those_of_other_boards(
+    run, tmp_path, monkeypatch, ema_decay: float
+) -> None:
+    """Interrupted between two steps, and when the statistics have just been measured, of a board that had none too."""
+    first = {"directory": run / "chunks", "batch_size": 64, "logdir": tmp_path / "logs", "precision": "float32"}
+    train(TrainConfig(**first, original_model=run / "models/best_model", new_model=tmp_path / "000001-a"))
+    model = read_model(tmp_path / "000001-a")
+    kept = {name.replace("side5", "side9"): array for name, array in model.weights.items() if name.startswith("side5")}
+    weights = {name: array for name, array in model.weights.items() if not name.startswith("side7")} | kept
+    write_model(tmp_path / "000001-some", model.info, weights)
+    settings = {**first, "original_model": tmp_path / "000001-some", "ema_decay": ema_decay}
+    whole = train(TrainConfig(**settings, new_model=tmp_path / "000002-whole"))
+    with pytest.raises(KeyboardInterrupt):
+        train(TrainConfig(**settings, new_model=tmp_path / "000002-parts"), Stopper(3))
+    measured, calls = Trainer.evaluate_parts, []
+
+    def interrupted(self: Trainer, parts: Any) -> Any:
+        calls.append(parts)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        return measured(self, parts)
+
+    monkeypatch.setattr(Trainer, "evaluate_parts", interrupted)
+    for step in (3, whole.steps):
+        progress = Stopper(-1)
+        if step == 3:
+            with pytest.raises(KeyboardInterrupt):
+                train(TrainConfig(**settings, new_model=tmp_path / "000002-parts"), progress)
+        else:
+            parts = train(TrainConfig(**settings, new_model=tmp_path / "000002-parts"), progress)
+        assert progress.said[0] == f"resuming at step {step} of {whole.steps}" and not progress.warned
+    assert_equal_models(whole.model, parts.model)
+    found = read_model(parts.model).weights
+    assert {name.partition(".")[0] for name in found if OF_SIDE.fullmatch(name)} == {"side5", "side6", "side7", "side9"}
+    for name, array in kept.items():
+        assert (found[name] == array).all()
 
 
 def test_games_of_another_kind_are_refused(run, tmp_path) -> None:
