@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -218,6 +219,11 @@ def weight_shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:
 def of_side(side: int, name: str) -> str:
     """The name of one of the norms' statistics on boards of this side, which weights for all boards may have."""
     return f"side{side}.{name}"
+
+
+def nearest_side(sides: Iterable[int], side: int) -> int | None:
+    """Which board's statistics hold on a board: its own, else those of the most similar one. None: there are none."""
+    return min(sides, key=lambda one: (abs(one - side), -one), default=None)
 
 
 def check_weights(architecture: Architecture, weights: Weights) -> None:

@@ -19,10 +19,12 @@ from pipeline.games.margins import SLOPE
 from pipeline.networks.architecture import (
     NORM_EPSILON,
     NORM_PARTS,
+    OF_SIDE,
     POOLED,
     Architecture,
     Weights,
     check_weights,
+    nearest_side,
     of_side,
     side_scale,
     weight_shapes,
@@ -41,11 +43,13 @@ def fold(architecture: Architecture, weights: Weights) -> Weights:
     """
     check_weights(architecture, weights)
     folded: Weights = {}
+    sides = {int(found[1]) for name in weights if (found := OF_SIDE.fullmatch(name))}
+    side = nearest_side(sides, architecture.height)
     for name in weight_shapes(architecture):
         if name.endswith(".conv.weight"):
             layer = name.removesuffix(".conv.weight")
             names = [f"{layer}.norm.{part}" for part in NORM_PARTS]
-            own = [of_side(architecture.height, one) for one in names]  # of this board
+            own = names if side is None else [of_side(side, one) for one in names]
             norm = (weights.get(a, weights[b]).astype(np.float64) for a, b in zip(own, names, strict=True))
             scale, shift, centre, variance = norm
             scale /= np.sqrt(variance + NORM_EPSILON)

@@ -33,6 +33,7 @@ from pipeline.networks.architecture import (
     Architecture,
     Weights,
     check_weights,
+    nearest_side,
     of_side,
     side_of,
     side_scale,
@@ -83,8 +84,8 @@ def read_pooled(features: Tensor, weight: Tensor, bias: Tensor, points: int) -> 
 class NormedConvolution(nn.Module):
     """A convolution that keeps the board's size, without bias, followed by a batch norm.
 
-    statistics: in a network for all boards, by the side of a board the mean and variance that hold there in eval mode;
-    on other boards it is the norm's own, of all that it was trained on.
+    statistics: in a network for all boards, by the side of a board the mean and variance that hold there, and on boards
+    more similar to it than to others, in eval mode. Without any they are the norm's own, of all that it was trained on.
     """
 
     statistics: dict[int, tuple[Tensor, Tensor]]
@@ -97,9 +98,10 @@ class NormedConvolution(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.conv(x)
-        if self.training or (known := self.statistics.get(y.shape[-1])) is None:
+        side = None if self.training else nearest_side(self.statistics, y.shape[-1])
+        if side is None:
             return self.norm(y)
-        mean, variance = (one.to(y.device) for one in known)
+        mean, variance = (one.to(y.device) for one in self.statistics[side])
         return F.batch_norm(y, mean, variance, self.norm.weight, self.norm.bias, eps=NORM_EPSILON)
 
 

@@ -9,7 +9,15 @@ import torch
 
 from pipeline.errors import MuGoError
 from pipeline.games.specs import parse_game
-from pipeline.networks.architecture import Architecture, check_weights, grow, of_side, side_scale, weight_shapes
+from pipeline.networks.architecture import (
+    Architecture,
+    check_weights,
+    grow,
+    nearest_side,
+    of_side,
+    side_scale,
+    weight_shapes,
+)
 from pipeline.networks.folding import evaluate_plain, fold
 from pipeline.networks.inference import make_evaluators
 from pipeline.networks.modules import Network, load_network, measure_statistics, network_weights, pooled, read_pooled
@@ -119,6 +127,20 @@ def test_on_each_board_a_network_computes_what_was_trained() -> None:
             assert torch.allclose(one, other, atol=0.01), name
         assert (mixed.policy_logits - wanted.policy_logits).abs().max() > 0.2
         assert (kept.policy_logits == found.policy_logits).all()
+
+
+def test_a_board_without_statistics_has_those_of_the_nearest_board() -> None:
+    assert [nearest_side((5, 9, 13), side) for side in (4, 6, 7, 9, 11, 19)] == [5, 5, 9, 9, 13, 13]
+    assert nearest_side((), 9) is None
+    network, _ = measured((5, 9))
+    weights = network_weights(network)
+    planes = random_planes(HOME.at(8, 8), 16)
+    renamed = {name.replace("side9.", "side8."): array for name, array in weights.items()}
+    with torch.no_grad():
+        logits = [load_network(HOME, one).eval()(torch.from_numpy(planes)).policy_logits for one in (weights, renamed)]
+    assert (logits[0] == logits[1]).all()
+    folded = [fold(HOME.at(8, 8), one) for one in (weights, renamed)]
+    assert all((folded[0][name] == folded[1][name]).all() for name in folded[0])
 
 
 def test_statistics_of_boards_are_saved_folded_and_checked() -> None:
