@@ -247,8 +247,8 @@ def measure_statistics(
     """Give the norms the statistics of each board, from batches of planes [B, C, H, W] of one board each.
 
     evaluate: (network, batch) → anything; runs a network. Of each board, STATISTICS_ROWS positions count; with less
-    than LEAST_ROWS it keeps those that it had. Unlike running statistics they are of the weights as they are, also of
-    averaged ones (Izmailov et al. 2018, arXiv 1803.05407, section 3.2).
+    than LEAST_ROWS it has none, as older ones would be of other weights. Unlike running statistics they are of the
+    weights as they are, also of averaged ones (Izmailov et al. 2018, arXiv 1803.05407, section 3.2).
     """
     counters: dict[int, Network] = {}
     rows: dict[int, int] = defaultdict(int)
@@ -263,6 +263,8 @@ def measure_statistics(
                 layer.norm.momentum = None  # the mean over batches
         evaluate(counters[side], batch)
         rows[side] += len(batch)
+    for layer in _normed(network).values():
+        layer.statistics = {}
     for side in (one for one in counters if rows[one] >= LEAST_ROWS):
         for layer, counter in zip(_normed(network).values(), _normed(counters[side]).values(), strict=True):
             mean, variance = counter.norm.running_mean, counter.norm.running_var

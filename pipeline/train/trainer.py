@@ -127,7 +127,7 @@ class Trainer:
         trained = objective.trained(weights)
         raw = trained if optimizer is None else _raw_weights(trained, optimizer) or trained
         if not config.ema_decay:
-            raw = {**weights, **raw}  # the network that is returned keeps what finish() added before
+            raw = {**weights, **raw}  # the network that is returned is first measured with what finish() added before
         self._network = objective.network(raw).to(self._device)
         # The network that is returned and measured: the average, or the trained network itself.
         self._averaged = objective.network(weights).to(self._device) if config.ema_decay else self._network

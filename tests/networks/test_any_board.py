@@ -116,17 +116,17 @@ def measured(sides: tuple[int, ...], rows: int = 96) -> tuple[Network, dict[int,
 def test_on_each_board_a_network_computes_what_was_trained() -> None:
     network, planes = measured((5, 9))
     fewer = load_network(HOME, network_weights(network))
-    measure_statistics(fewer, [planes[5][:8]], lambda one, batch: one(batch))  # too few on 5×5, none on 9×9: as before
+    measure_statistics(fewer, [planes[5][:8]], lambda one, batch: one(batch))  # too few on 5×5, none on 9×9
     fewer.eval()
     for batch in planes.values():
         with torch.no_grad():
             wanted, found = deepcopy(network).train()(batch), network(batch)
-            mixed, kept = load_network(HOME, lively_weights(HOME)).eval()(batch), fewer(batch)
+            mixed, without = load_network(HOME, lively_weights(HOME)).eval()(batch), fewer(batch)
         # running variances are unbiased: those of 96 positions of 25 points are 1/2,399 larger
         for name, one, other in zip(found._fields, found, wanted, strict=True):
             assert torch.allclose(one, other, atol=0.01), name
         assert (mixed.policy_logits - wanted.policy_logits).abs().max() > 0.2
-        assert (kept.policy_logits == found.policy_logits).all()
+        assert (without.policy_logits == mixed.policy_logits).all()
 
 
 def test_a_board_without_statistics_has_those_of_the_nearest_board() -> None:
