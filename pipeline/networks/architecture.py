@@ -221,6 +221,11 @@ def of_side(side: int, name: str) -> str:
     return f"side{side}.{name}"
 
 
+def sides_of(weights: Weights) -> set[int]:
+    """The sides of the boards whose statistics weights have."""
+    return {int(found[1]) for name in weights if (found := OF_SIDE.fullmatch(name))}
+
+
 def nearest_side(sides: Iterable[int], side: int) -> int | None:
     """Which board's statistics hold on a board: its own, else those of the most similar one. None: there are none."""
     return min(sides, key=lambda one: (abs(one - side), -one), default=None)

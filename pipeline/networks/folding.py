@@ -19,7 +19,6 @@ from pipeline.games.margins import SLOPE
 from pipeline.networks.architecture import (
     NORM_EPSILON,
     NORM_PARTS,
-    OF_SIDE,
     POOLED,
     Architecture,
     Weights,
@@ -27,6 +26,7 @@ from pipeline.networks.architecture import (
     nearest_side,
     of_side,
     side_scale,
+    sides_of,
     weight_shapes,
 )
 
@@ -43,8 +43,7 @@ def fold(architecture: Architecture, weights: Weights) -> Weights:
     """
     check_weights(architecture, weights)
     folded: Weights = {}
-    sides = {int(found[1]) for name in weights if (found := OF_SIDE.fullmatch(name))}
-    side = nearest_side(sides, architecture.height)
+    side = nearest_side(sides_of(weights), architecture.height)
     for name in weight_shapes(architecture):
         if name.endswith(".conv.weight"):
             layer = name.removesuffix(".conv.weight")

@@ -27,7 +27,6 @@ from torch.nn import functional as F
 from pipeline.games.contract import FloatArray, Planes
 from pipeline.networks.architecture import (
     NORM_EPSILON,
-    OF_SIDE,
     POLICY_HEADS,
     VALUE_OUTPUTS,
     Architecture,
@@ -37,6 +36,7 @@ from pipeline.networks.architecture import (
     of_side,
     side_of,
     side_scale,
+    sides_of,
     weight_shapes,
 )
 
@@ -216,7 +216,7 @@ def load_network(architecture: Architecture, weights: Weights) -> Network:
     state = {name: torch.from_numpy(np.array(array, np.float32)) for name, array in weights.items()}
     # strict=False: the norms' batch counters aren't stored, since a fixed momentum never reads them.
     network.load_state_dict(state, strict=False)
-    sides = {int(found[1]) for name in weights if (found := OF_SIDE.fullmatch(name))}
+    sides = sides_of(weights)
     for name, layer in _normed(network).items():
         for side in sides:
             parts = [of_side(side, f"{name}.{part}") for part in (MEAN, VARIANCE)]

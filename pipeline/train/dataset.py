@@ -124,6 +124,15 @@ class Dataset:
         counts = self._counts[list(group)].sum(axis=0).tolist()
         return [(count, -(-count // self._batch_size)) for count in counts]
 
+    def _numbered(self, group: tuple[int, ...]) -> list[tuple[int, int]]:
+        """(kind, examples) of each batch of a group, kind by kind; the sizes of a kind differ by one at most."""
+        by_kind = zip(self.kinds, self._batches_by_kind(group), strict=True)
+        return [
+            (kind, (examples + count - 1 - index) // count)
+            for kind, (examples, count) in by_kind
+            for index in range(count)
+        ]
+
     def _planned(self, epochs: int) -> Iterator[tuple[int, int, tuple[int, ...], IndexArray]]:
         """(epoch, number in it, chunks, order of the batches, which are numbered kind by kind) of each group."""
         for epoch in range(epochs):
@@ -137,9 +146,7 @@ class Dataset:
         """[steps] the number of examples in each batch of these epochs."""
         sizes = [np.zeros(0, np.int64)]
         for _, _, group, order in self._planned(epochs):
-            kinds = self._batches_by_kind(group)
-            made = [(examples + count - 1 - index) // count for examples, count in kinds for index in range(count)]
-            sizes.append(np.array(made, np.int64)[order])
+            sizes.append(np.array([examples for _, examples in self._numbered(group)], np.int64)[order])
         return np.concatenate(sizes)
 
     def batch(self, rows: IndexArray, symmetry: IndexArray, weights: NDArray[np.float32]) -> Any:
@@ -187,14 +194,12 @@ class Dataset:
         """Batches of an epoch, without those of kinds of which there were `most` examples before."""
         left = dict.fromkeys(self.kinds, most)
         for epoch, number, group, order in self._planned(1):
-            counts = self._batches_by_kind(group)
-            kinds = np.repeat(self.kinds, [batches for _, batches in counts])
-            sizes = np.repeat([-(-examples // max(batches, 1)) for examples, batches in counts], [n for _, n in counts])
-            wanted = []
+            batches, wanted = self._numbered(group), []
             for index in order.tolist():
-                if left[kinds[index]] > 0:
+                kind, examples = batches[index]
+                if left[kind] > 0:
                     wanted.append(index)
-                    left[kinds[index]] -= sizes[index]
+                    left[kind] -= examples
             if wanted:
                 yield from self._group_batches(group, self._generator(epoch, number), np.array(wanted))
 

@@ -146,6 +146,21 @@ def test_batches_are_of_one_size_and_every_example_comes_once(run) -> None:
             assert all((a == b).all() for a, b in zip(one, other, strict=True))
 
 
+@pytest.mark.parametrize("memory", [1 << 30, 400_000])
+def test_some_batches_are_an_epochs_until_there_are_enough_of_each_board(run, memory: int) -> None:
+    chunks = newest_complete_set(run / "chunks")
+    dataset = Dataset(METHOD, parse_game(read_chunk_game(chunks)), chunks, 50, seed=1, memory_bytes=memory)
+    seen, wanted = {5: 0, 6: 0, 7: 0}, []
+    for batch in dataset.batches(1):
+        side = batch.planes.shape[2]
+        if seen[side] < 200:
+            wanted.append(batch)
+        seen[side] += len(batch.value)
+    assert min(seen.values()) < 200 < max(seen.values())
+    for one, other in zip(dataset.some(200), wanted, strict=True):
+        assert all((a == b).all() for a, b in zip(one, other, strict=True))
+
+
 def read_chunk_game(chunks) -> str:
     return read_header(chunks.chunks[0]).game
 
@@ -210,9 +225,7 @@ def test_training_and_what_does_not_go_together(run) -> None:
 
 
 @pytest.mark.parametrize("ema_decay", [0.0, 0.9])
-def test_a_model_with_statistics_of_boards_resumes(
-    run, tmp_path, monkeypatch, ema_decay: float
-) -> None:
+def test_a_model_with_statistics_of_boards_resumes(run, tmp_path, monkeypatch, ema_decay: float) -> None:
     """Interrupted between two steps, and when the statistics have just been measured, of a board that had none too."""
     first = {"directory": run / "chunks", "batch_size": 64, "logdir": tmp_path / "logs", "precision": "float32"}
     train(TrainConfig(**first, original_model=run / "models/best_model", new_model=tmp_path / "000001-a"))
@@ -234,13 +247,11 @@ def test_a_model_with_statistics_of_boards_resumes(
         return measured(self, parts)
 
     monkeypatch.setattr(Trainer, "evaluate_parts", interrupted)
-    for step in (3, whole.steps):
-        progress = Stopper(-1)
-        if step == 3:
-            with pytest.raises(KeyboardInterrupt):
-                train(TrainConfig(**settings, new_model=tmp_path / "000002-parts"), progress)
-        else:
-            parts = train(TrainConfig(**settings, new_model=tmp_path / "000002-parts"), progress)
+    second, third = Stopper(-1), Stopper(-1)
+    with pytest.raises(KeyboardInterrupt):
+        train(TrainConfig(**settings, new_model=tmp_path / "000002-parts"), second)
+    parts = train(TrainConfig(**settings, new_model=tmp_path / "000002-parts"), third)
+    for step, progress in ((3, second), (whole.steps, third)):
         assert progress.said[0] == f"resuming at step {step} of {whole.steps}" and not progress.warned
     assert_equal_models(whole.model, parts.model)
     found = read_model(parts.model).weights
