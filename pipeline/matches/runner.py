@@ -56,7 +56,8 @@ from pipeline.workers.worker_pool import Models
 if TYPE_CHECKING:
     from pipeline.workers.cluster import Cluster
 
-# As openvino_backend.MIN_BATCH: smaller batches may round differently, so games would depend on their number.
+# As openvino_backend.MIN_BATCH: smaller batches may round differently, so games would depend on their number. Against
+# an engine all batches have the size of its most_rows instead, as a thread never has more positions.
 LEAST_BATCH = 16
 NETWORKS_KEPT = 6
 PLACEMENTS = 8  # attempts at handicap stones that no other game has
@@ -163,6 +164,18 @@ def common_game(asked: str | None, entrants: Sequence[Entrant]) -> Game:
     return game
 
 
+def most_rows(entrants: Sequence[Entrant]) -> int | None:
+    """The most games that a thread plays at once; None: any number."""
+    limits = [one.kind.most_rows for one in entrants if one.kind and one.kind.most_rows is not None]
+    return min(limits, default=None)
+
+
+def batch_of(entrants: Sequence[Entrant], rows: int) -> int:
+    """The largest batch of a thread that plays so many games."""
+    most = most_rows(entrants)
+    return max(rows, LEAST_BATCH if most is None else min(most, LEAST_BATCH))
+
+
 def in_step(numbers: Sequence[int], at_once: int, handicap_side: int | None) -> list[int]:
     """The games that begin at once, those in which the challenger moves first before the others; then the rest.
 
@@ -174,10 +187,10 @@ def in_step(numbers: Sequence[int], at_once: int, handicap_side: int | None) -> 
 
 
 class PlayerFactory:
-    """Makes the players of entrants, for num_threads threads of num_rows games. Keeps the last NETWORKS_KEPT models."""
+    """Makes the players of entrants, for num_threads threads with such batches. Keeps the last NETWORKS_KEPT models."""
 
-    def __init__(self, config: MatchOptions, num_threads: int, num_rows: int, progress: Progress = SILENT) -> None:
-        self.size = (num_threads, num_rows)
+    def __init__(self, config: MatchOptions, num_threads: int, batch: int, progress: Progress = SILENT) -> None:
+        self.size = num_threads, batch
         self._config = config
         self._progress = progress
         self._networks: OrderedDict[str, list[Any]] = OrderedDict()
@@ -223,8 +236,7 @@ class PlayerFactory:
         key = entrant.info.weights
         if key not in self._networks:
             say_first(self._progress, LOADING)
-            method, (threads, rows) = method_named(entrant.model.info.method), self.size
-            batch = max(LEAST_BATCH, rows)
+            method, (threads, batch) = method_named(entrant.model.info.method), self.size
             config = self._config
             self._networks[key] = method.load(entrant.model, batch, threads, config.backend, self._progress, config)
             if len(self._networks) > NETWORKS_KEPT:
@@ -386,8 +398,8 @@ class MatchRunner:
         stones = [] if side is None else self._stones(entrants[side], number, known_stones)
         plies = self._opening_plies(side)
         threads, rows = self._size(entrants, 2 * number, self.config.threads or available_cores())
-        policies = self._factory_for(threads, rows).policies(entrants) if plies else []
-        batch = max(LEAST_BATCH, rows)
+        batch = batch_of(entrants, rows)
+        policies = self._factory_for(threads, batch).policies(entrants) if plies else []
         views = [game_as_seen(one.model.info, self.game) or self.game for one in entrants if one.model]
         widest = max([self.game, *views], key=lambda game: getattr(game, "num_planes", 0))  # networks see the first
         return make_openings(widest, policies, number, plies, self.config.seed, batch, known, stones), stones
@@ -422,7 +434,7 @@ class MatchRunner:
         by_default = available_cores() if self._cluster is None else 1
         threads, rows = self._size(entrants, num_games, config.threads or by_default)
         if self._cluster is None and config.workers == 0:
-            factory = self._factory_for(threads, rows)
+            factory = self._factory_for(threads, batch_of(entrants, rows))
             return ThreadPool(factory.pairing(self.game, entrants, writer.openings, writer.stones), threads, rows)
         workers = min(config.workers, num_games)
         if self._cluster is None:
@@ -455,13 +467,13 @@ class MatchRunner:
         """(threads, at most as many as given; games of each at once)."""
         together = min(self.config.parallel_games, num_games)
         threads = min(threads, together)
-        limits = [one.kind.most_rows for one in entrants if one.kind and one.kind.most_rows is not None]
-        return threads, min([-(-together // threads), *limits])
+        rows = -(-together // threads)
+        return threads, min(rows, most_rows(entrants) or rows)
 
-    def _factory_for(self, threads: int, rows: int) -> PlayerFactory:
-        """The factory for this many threads and rows; only the last one is kept."""
-        if self._factory is None or self._factory.size != (threads, rows):
-            self._factory = PlayerFactory(self.config, threads, rows, self._progress)
+    def _factory_for(self, threads: int, batch: int) -> PlayerFactory:
+        """The factory of this size; only the last one is kept."""
+        if self._factory is None or self._factory.size != (threads, batch):
+            self._factory = PlayerFactory(self.config, threads, batch, self._progress)
         return self._factory
 
 
@@ -517,7 +529,7 @@ def match_executor(job: dict[str, Any], models: Models) -> ThreadPool:
         if entrant.info.weights != weights:
             where = entrant.spec.path or entrant.name
             raise FileError(where, "its weights changed since the match began; restore them")
-    size = (job["threads"], job["rows"])
-    factory = PlayerFactory(MatchOptions(**job["config"]), *size)
+    threads, rows = job["threads"], job["rows"]
+    factory = PlayerFactory(MatchOptions(**job["config"]), threads, batch_of(entrants, rows))
     pairing = factory.pairing(parse_game(job["game"]), entrants, job["openings"], job["stones"])
-    return ThreadPool(pairing, *size, watched=False)
+    return ThreadPool(pairing, threads, rows, watched=False)

@@ -405,7 +405,7 @@ def test_gnugo_counts_as_we_do_though_it_gives_white_points_for_the_stones() -> 
     runner = MatchRunner(MatchOptions(game=game.spec, threads=1), game, Progress())
     openings, stones = runner._openings(folder_players, 3)
     assert len({frozenset(points) for points in stones}) == 3
-    pairing = runner._factory_for(1, 3).pairing(game, folder_players, openings, stones)
+    pairing = runner._factory_for(1, 16).pairing(game, folder_players, openings, stones)
     games = play(pairing, range(3), rows=3)
     engine = GtpEngine(GNUGO_COMMAND, "gnugo", 60.0)
     compared = 0

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pipeline.errors import FileError, MuGoError, UsageError
@@ -17,9 +18,18 @@ from pipeline.games.specs import parse_game
 from pipeline.matches import runner as module
 from pipeline.matches.openings import write_openings
 from pipeline.matches.options import MatchOptions
-from pipeline.matches.runner import Entrant, MatchRunner, common_game, load_entrant, match_executor
+from pipeline.matches.runner import (
+    Entrant,
+    MatchRunner,
+    PlayerFactory,
+    batch_of,
+    common_game,
+    load_entrant,
+    match_executor,
+)
 from pipeline.progress import Progress
 from pipeline.run.matches import MatchFailure, match_lock, read_match
+from pipeline.run.models import game_as_seen
 from pipeline.workers.worker_pool import GameQueue
 from tests.helpers import make_model
 from tests.players.scripted_engine import engine_command, is_alive, wait_until_gone
@@ -139,6 +149,34 @@ def test_the_same_player_begins_in_neighbouring_games_that_begin_at_once():
     assert module.in_step(range(10), 6, None) == [0, 2, 4, 1, 3, 5, 6, 7, 8, 9]
     assert module.in_step([1, 2, 5, 8], 256, None) == [2, 8, 1, 5]  # of a match that goes on
     assert module.in_step(range(4), 4, 0) == [0, 1, 2, 3]  # one player is black in all
+
+
+def test_batches_against_an_engine_have_one_size_however_many_games_are_left(tmp_path):
+    """And it is small: a thread plays few games with an engine, and padding them to sixteen took most of the time."""
+    model = str(make_model(tmp_path, spec="go:5"))
+    engine, other = load_entrant(f"e=gtp:{engine_command('play')}", 8), load_entrant(f"other={model}", 8)
+    here = load_entrant(model, 8)
+    assert [batch_of((here, engine), rows) for rows in (1, 3, 4)] == [4, 4, 4]
+    assert [batch_of((here, other), rows) for rows in (1, 4, 40)] == [16, 16, 40]
+
+
+@pytest.mark.parametrize("backend", ["openvino", "int8", "torch"])
+@pytest.mark.parametrize("spec", ["go:5", "go:any"])
+def test_small_batches_have_the_same_bits_for_a_position_in_any_row(tmp_path, backend, spec):
+    """A match that goes on plays its games in other rows."""
+    entrant = load_entrant(str(make_model(tmp_path, spec=spec, size="b2c16")), 8)
+    assert entrant.model is not None
+    evaluate = PlayerFactory(config_of(backend=backend), 1, batch_of((entrant,), 1) // 4)._loaded(entrant)[0]
+    game = parse_game("go:9" if spec == "go:any" else spec)
+    seen = game_as_seen(entrant.model.info, game)
+    states = seen.initial(1)
+    _, planes = seen.legal_and_observe(states, seen.initial_history(states))
+    generator = np.random.default_rng(5)
+    others = (generator.random((3, *planes.shape[1:])) < 0.3).astype(np.uint8)
+    expected = evaluate(planes)
+    for row in range(4):
+        found = evaluate(np.insert(others, row, planes[0], axis=0))
+        assert np.array_equal(found[0][row], expected[0][0]) and found[1][row] == expected[1][0]
 
 
 def test_a_queue_gives_neighbours():
