@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pipeline.errors import FileError, IllegalMove, UsageError
-from pipeline.games.capabilities import family_of, recalled
+from pipeline.games.capabilities import AllBoards, family_of, komi_of, recalled, variant
 from pipeline.games.contract import AnyGame
 from pipeline.games.replay import replay_one
 from pipeline.games.specs import parse_game
@@ -46,10 +46,12 @@ from pipeline.run.shards import (
 )
 from pipeline.selfplay.config import SelfplayConfig
 from pipeline.selfplay.coordination import PlayedGames, alone, check_same_game, wait_for_games
+from pipeline.selfplay.fair_komi import FairKomi
 from pipeline.selfplay.numbering import Numbering, numbering
 from pipeline.selfplay.opponents import MIRROR, parse_mix
 from pipeline.selfplay.playing import GameThreads, ModelSource, Plan, PlayedGame, games_here
 from pipeline.selfplay.points import Points
+from pipeline.selfplay.variety import MOST_FAIR
 from pipeline.tracking.options import FIELDS, check_packages
 from pipeline.workers.processes import check_workers
 
@@ -59,6 +61,8 @@ if TYPE_CHECKING:
 
 MOST_GAMES = 10_000_000  # of a run, whose numbers are in memory
 SHOWN_EVERY = 0.5  # seconds between two updates of the speed shown
+FAIR_SETUPS = "fair_setups"  # key of a shard's provenance: see Variety, as the run began
+FAIR_STEP = 2  # half points of komi by which new games' differs at least, so that workers aren't told after each game
 NO_RESIGNATIONS = dict.fromkeys(
     ("resign_threshold", "resigned", "no_resign_games", "false_resignations", "would_be_resignations")
 )
@@ -267,7 +271,11 @@ def play(
     workers = min(config.workers, num_games, config.parallel_games)
     with ExitStack() as held:
         info = read_info(network)
-        plan, calibration = _make_plan(config, info, games, workers, config.runner == "ray", progress)
+        continued = _provenance(games.continues, config.seed)
+        plan, calibration = _make_plan(config, info, games, continued, workers, config.runner == "ray", progress)
+        fair = FairKomi(plan.variety.games) if config.fair_komi_fraction else None
+        if fair is not None:
+            _make_fair(fair, plan, continued, progress)
         cluster = None
         if config.runner == "ray":
             from pipeline.workers.cluster import Cluster
@@ -291,12 +299,15 @@ def play(
             "seed": plan.config.seed,
             resignation.RESIGN_THRESHOLD: threshold,
             "resign_calibration": calibration,
+            **({} if fair is None else {FAIR_SETUPS: plan.variety.fair_setups}),
             "config": config.stored({*NOT_STORED, *plan.method.unread(config)}),
         }
         committer = Committer(plan, provenance, evaluations, games.run)
         tally = _Tally(plan.game.result_names)
         points = held.enter_context(Points(plan, pool.counts, lambda: committer.num_waiting, progress))
-        seconds = _Session(pool, committer, tally, points, progress).play(games.numbers, ended)
+        # In the background it follows the games as they end; else a run that goes on after a kill plays the same games.
+        following = fair if config.background else None
+        seconds = _Session(pool, committer, tally, points, progress, following).play(games.numbers, ended)
         tally.counts["shards"] = committer.shards
         about: dict[str, Any] = {"resign_threshold": threshold, "calibration": calibration}
         if not plan.method.resigns:
@@ -313,11 +324,18 @@ def _nothing_to_play(config: SelfplayConfig, network: Path) -> SelfplaySummary:
 
 
 def _make_plan(
-    config: SelfplayConfig, model: ModelInfo, games: Numbering, workers: int, on_cluster: bool, progress: Progress
+    config: SelfplayConfig,
+    model: ModelInfo,
+    games: Numbering,
+    continued: Mapping[str, Any],
+    workers: int,
+    on_cluster: bool,
+    progress: Progress,
 ) -> tuple[Plan, dict[str, float]]:
     """The plan of a run, and how its resignation threshold was found; see _resign_threshold.
 
-    workers: processes; 0: this one. Raises as selfplay() for a game that can't be played like this or into this folder.
+    continued: see _provenance; workers: processes; 0: this one. Raises as selfplay() for a game that can't be played
+    like this or into this folder.
     """
     game, method = parse_game(model.game), method_named(model.method)
     method.check(game)
@@ -345,7 +363,7 @@ def _make_plan(
     plan = Plan(config, game, method, threads, rows, leaves)
     check_same_game(config.output_dir, game.spec)
     threshold, calibration = (
-        _resign_threshold(config, game, games.continues, progress) if method.resigns else (resignation.NEVER, {})
+        _resign_threshold(config, game, continued, progress) if method.resigns else (resignation.NEVER, {})
     )
     plan.config = config.model_copy(update={"seed": seed, "resign_threshold": threshold})
     return plan, calibration
@@ -439,9 +457,11 @@ class _Session:
         tally: _Tally,
         points: Points,
         progress: Progress,
+        fair: FairKomi | None = None,
     ) -> None:
+        """fair: which komi the games that begin are to have, as others end; None: it stays."""
         self._pool, self._committer, self._tally, self._progress = pool, committer, tally, progress
-        self._points = points
+        self._points, self._fair = points, fair
         self._waiting: deque[PlayedGame] = deque()  # to be committed
         self._started = self._shown = time.monotonic()
         self._total = self._left = 0  # games to be played; those that haven't come back
@@ -491,6 +511,11 @@ class _Session:
             self._tally.add(played.finished)
             self._points.add(played.finished)
             self._committer.add(played)
+            if self._fair is not None:
+                self._fair.add(played.game, played.finished.record, played.finished.final_state[None])
+                now, variety = self._fair.setups(), self._committer.plan.variety
+                if any(abs(setup - variety.fair_setups[spec]) >= FAIR_STEP for spec, setup in now.items()):
+                    variety.fair_setups = now
 
     def _show_speed(self) -> None:
         now = time.monotonic()
@@ -544,17 +569,18 @@ def plies_left(total: int, ended: int, positions: int, live: int, plies: int) ->
 
 
 def _resign_threshold(
-    config: SelfplayConfig, game: AnyGame, continues: ShardMeta | None, progress: Progress
+    config: SelfplayConfig, game: AnyGame, continued: Mapping[str, Any], progress: Progress
 ) -> tuple[float, dict[str, float]]:
     """The threshold to resign at, and how it was found; empty if it is the one given.
 
-    continues: a shard of the run that this one continues, whose threshold stays in force with the same seed.
+    continued: see _provenance; that run's threshold stays in force.
     """
     if config.resign_false_rate == 0:
         return config.resign_threshold, {}
-    if config.seed is not None and continues is not None and (before := _effective(continues, config.seed)) is not None:
-        progress.say(f"resigning at {before[0]:.3f}, as in the games of this run so far")
-        return before
+    before, its = continued.get(resignation.RESIGN_THRESHOLD), continued.get("resign_calibration")
+    if isinstance(before, int | float) and isinstance(its, dict):
+        progress.say(f"resigning at {before:.3f}, as in the games of this run so far")
+        return float(before), its
     games = resignation.newest_games(config.output_dir, game.spec)
     if len(games) < resignation.MIN_GAMES:
         found = f"{len(games)} games that never resigned; wanted {resignation.MIN_GAMES}"
@@ -571,16 +597,33 @@ def _resign_threshold(
     return best.threshold, {name: getattr(best, name) for name in measured}
 
 
-def _effective(meta: ShardMeta, seed: int) -> tuple[float, dict[str, float]] | None:
-    """The threshold that a shard's games were played with, and its calibration; None if they had another seed."""
+def _make_fair(fair: FairKomi, plan: Plan, continued: Mapping[str, Any], progress: Progress) -> None:
+    """Set the plan's fair_setups: by the newest games, or those of the run that this one continues, see _provenance."""
+    variety, before = plan.variety, continued.get(FAIR_SETUPS, {})
+    if before.keys() == {game.spec for game in variety.games} and not plan.config.background:
+        variety.fair_setups = before
+    else:
+        fair.read(plan.config.output_dir)
+        variety.fair_setups = fair.setups()
+    komis = []
+    for game in variety.games:
+        assert isinstance(game, AllBoards)  # or its networks see no komi
+        setup = variety.fair_setups[game.spec]
+        most = ", the most," if abs(setup) == MOST_FAIR else ""
+        komis.append(f"{komi_of(variant(game, setup)):g}{most} on {'x'.join(map(str, game.board_shape))}")
+    since = ", as in the games of this run so far" if variety.fair_setups is before else ""
+    progress.say(f"komi that makes games even: {', '.join(komis)}{since}")
+
+
+def _provenance(continues: ShardMeta | None, seed: int | None) -> Mapping[str, Any]:
+    """What a run with this seed continues: the provenance of a shard of it. Empty if it continues none."""
+    if continues is None or seed is None:
+        return {}
     try:
-        provenance = read_shard(meta.path, meta).header["provenance"]
+        found: dict[str, Any] = read_shard(continues.path, continues).header["provenance"]
     except FileError:
-        return None
-    threshold, calibration = provenance.get(resignation.RESIGN_THRESHOLD), provenance.get("resign_calibration")
-    if provenance.get("seed") != seed or not isinstance(threshold, int | float) or not isinstance(calibration, dict):
-        return None
-    return float(threshold), calibration
+        return {}
+    return found if found.get("seed") == seed else {}
 
 
 def refuse_other_game(preset: str, spec: str, network: Path) -> None:

@@ -51,6 +51,13 @@ class VarietyOptions(Options):
         description="For a model that sees komi: each game's komi differs from the usual one at random, with this "
         "standard deviation in points, by at most 15.",
     )
+    fair_komi_fraction: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="For a model that sees komi: the share of games that have, instead of the usual komi, about what "
+        "would have made the newest games on their board even, at most 30 points from the usual one.",
+    )
 
 
 class ThreadOptions(Options):

@@ -4,7 +4,7 @@
 the driver's: it looks at the disk now and then.
 
     update   JSON: {"learner": path of the model that plays, "generation": of games that start now, "others": whom the
-             model may meet (opponents.Others)}
+             model may meet (opponents.Others), "fair_setups": see Variety}
     outcome  a PlayedGame in base64: safetensors with the arrays of the record and the final state, and the rest as JSON
              in its metadata. Unversioned, because it is never stored
 """
@@ -92,7 +92,7 @@ class SelfplayExecutor(GameThreads):
     """See the module docstring. job: Plan.to_job(), and "update"."""
 
     def __init__(self, job: dict[str, Any], models: Models) -> None:
-        plan = Plan.of_job(job)
+        self._plan = plan = Plan.of_job(job)
         self._models = models
         self._others: dict[Path, Others] = {}
         self._progress = _Warnings()
@@ -105,6 +105,7 @@ class SelfplayExecutor(GameThreads):
         learner = Path(update["learner"])
         self._others[learner] = Others.model_validate(update["others"])
         self._newest: int = update["generation"]
+        self._plan.variety.fair_setups = update["fair_setups"]
         self._learner = learner  # last: a game that starts now finds its opponents
 
     def encode(self, outcome: PlayedGame) -> str:
@@ -168,7 +169,8 @@ class DiskUpdates:
                     atomic.bring(model / name)
             self._met = others.model_dump(mode="json")
         generation = newest_number(home_of(self._plan.config.network, path))
-        self.update = {"learner": str(path), "generation": generation, "others": self._met}
+        setups = dict(self._plan.variety.fair_setups)
+        self.update = {"learner": str(path), "generation": generation, "others": self._met, "fair_setups": setups}
 
 
 def games_in_workers(

@@ -1,40 +1,48 @@
 """Which board each game is played on, and with what komi, for models that play boards of all sizes with any komi.
 
-Both are sampled by the game's own seed. A thread has an actor for each board, as a batch for the network has positions
-of one size; the actors take turns. At first each board fills its rows. From then on, a board that begins its games
-faster than its share allows skips turns.
+Both are sampled by the game's own seed, komi around the usual one or around one that makes games even (fair_komi.py).
+
+A thread has an actor for each board, as a batch for the network has positions of one size; the actors take turns. At
+first each board fills its rows. From then on, a board that begins its games faster than its share allows skips turns.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
 
 import numpy as np
 
 from pipeline.counter_rng import uniforms
 from pipeline.errors import UsageError
-from pipeline.games.capabilities import AllBoards, Komi
+from pipeline.games.capabilities import AllBoards, Komi, komi_of
 from pipeline.games.contract import AnyGame, small_number
 from pipeline.methods.method import GameSeed
+from pipeline.options import changed
 from pipeline.selfplay.config import SelfplayConfig
 
 COUNTER = 1 << 33  # of a game's counter-based RNG; its moves and its opening use lower counters
-MAX_SETUP = 30  # half points of komi
 HALF_POINTS = 2  # setups in a point
+MOST_SPREAD = 15 * HALF_POINTS
+MOST_FAIR = 30 * HALF_POINTS  # by which a fair komi differs from the usual one
 # Parts of a thread's rows that a board may have. Batches of these sizes aren't padded, see Backend.fractions.
 PARTS = tuple(part / 2**halvings for halvings in range(6) for part in (1, 0.75))
 
 
-@dataclass(frozen=True)
+@dataclass
 class Variety:
-    """The boards that games are played on."""
+    """The boards that games are played on, and their komi; see the options of the same names.
+
+    fair_setups  by the board's spec; replaced, never changed, as games end
+    """
 
     games: Sequence[AnyGame]  # one for each board
     shares: Sequence[float]  # of all games; they sum to 1
-    spread: float  # of komi, in points; see the option komi_spread
+    komi_spread: float = 0.0
+    fair_komi_fraction: float = 0.0
+    fair_setups: Mapping[str, int] = field(default_factory=dict)
 
     @staticmethod
     def of(config: SelfplayConfig, home: AnyGame) -> Variety:
@@ -43,28 +51,38 @@ class Variety:
         weights = dict(map(_parsed, parts))
         if len(weights) < len(parts):
             raise UsageError(f"selfplay --boards {config.boards}: a size is listed twice")
-        if config.komi_spread and not (isinstance(home, AllBoards) and isinstance(home, Komi)):
-            raise UsageError(f"selfplay --komi-spread: networks of {home.spec} don't see komi; leave it out")
+        if not (isinstance(home, AllBoards) and isinstance(home, Komi)):
+            for name in changed(config, ["komi_spread", "fair_komi_fraction"]):
+                option = name.replace("_", "-")
+                raise UsageError(f"selfplay --{option}: networks of {home.spec} don't see komi; leave it out")
         if not isinstance(home, AllBoards):
             if weights:
                 raise UsageError(f"selfplay --boards {config.boards}: {home.spec} is played on one board; leave it out")
-            return Variety([home], [1.0], 0.0)
+            return Variety([home], [1.0])
         games = [home.on_board(size) for size in weights] or [home]
         total = sum(weights.values())
-        return Variety(games, [weight / total for weight in weights.values()] or [1.0], config.komi_spread)
+        shares = [weight / total for weight in weights.values()] or [1.0]
+        return Variety(games, shares, config.komi_spread, config.fair_komi_fraction)
 
     def board_of(self, seed: GameSeed) -> int:
         """The index of a game's board."""
         (sampled,) = uniforms(np.uint64(seed.kinds), np.array([COUNTER]))
         return int(np.searchsorted(np.cumsum(self.shares)[:-1], sampled, side="right"))
 
-    def with_setup(self, seed: GameSeed) -> GameSeed:
-        """The seed of a game, with its komi."""
-        if not self.spread:
+    def with_setup(self, seed: GameSeed, board: int) -> GameSeed:
+        """The seed of a game on a board, with its komi."""
+        if not self.komi_spread and not self.fair_komi_fraction:
             return seed
-        (sampled,) = uniforms(np.uint64(seed.kinds), np.array([COUNTER + 1]))
-        setup = NormalDist(0, HALF_POINTS * self.spread).inv_cdf(min(max(sampled, 1e-9), 1 - 1e-9))
-        return replace(seed, setup=round(min(max(setup, -MAX_SETUP), MAX_SETUP)))
+        of_spread, of_fair = uniforms(np.uint64(seed.kinds), COUNTER + np.array([1, 2]))
+        game, differs = self.games[board], 0.0
+        if self.komi_spread:
+            differs = NormalDist(0, HALF_POINTS * self.komi_spread).inv_cdf(min(max(of_spread, 1e-9), 1 - 1e-9))
+        setup = _within(differs, MOST_SPREAD)
+        if of_fair < self.fair_komi_fraction:
+            setup += self.fair_setups.get(game.spec, 0)
+        assert isinstance(game, AllBoards)  # or its networks see no komi
+        most = HALF_POINTS * (game.num_points - abs(komi_of(game) or 0))  # komi beyond all points decides the game
+        return replace(seed, setup=round(_within(setup, most)))
 
     def rows(self, most: int) -> list[int]:
         """How many of a thread's rows each board has, by its share of the moves: games are longer on larger boards."""
@@ -95,7 +113,7 @@ class Dealer:
         waiting = self._waiting[board]
         while not waiting and (dealt := self._take()) is not None:
             self._waiting[self._variety.board_of(dealt)].append(dealt)
-        return self._variety.with_setup(waiting.popleft()) if waiting else None
+        return self._variety.with_setup(waiting.popleft(), board) if waiting else None
 
     def is_ahead(self, board: int) -> bool:
         """Whether more games wait for other boards than at first, and none for this one. It then skips turns."""
@@ -119,6 +137,10 @@ class GamesOn(Iterator[GameSeed]):
         if (dealt := self.dealer.next_on(self.board)) is None:
             raise StopIteration
         return dealt
+
+
+def _within(number: float, most: float) -> float:
+    return min(max(number, -most), most)
 
 
 def _parsed(part: str) -> tuple[int, float]:

@@ -584,6 +584,22 @@ GATHER_FAULTS = (
         ("tests/selfplay/test_variety.py",),
     ),
     Mutant(
+        "fair-komi-without-the-games-komi",
+        "The komi that makes games even follows the results with komi, so it never settles.",
+        "pipeline/selfplay/fair_komi.py",
+        "komi + min(max(",
+        "min(max(",
+        ("tests/selfplay/test_fair_komi.py::test_what_a_game_says_by_hand",),
+    ),
+    Mutant(
+        "fair-komi-changes-after-a-kill",
+        "A run that goes on after a kill plays its missing games with another komi.",
+        "pipeline/selfplay/command.py",
+        "and not plan.config.background:",
+        "and False:",
+        ("tests/selfplay/test_fair_komi.py::test_a_run_has_the_komi_of_the_games_before_it",),
+    ),
+    Mutant(
         "no-statistics-of-boards",
         "train leaves out what norms measure on each board.",
         "pipeline/train/command.py",

@@ -95,7 +95,7 @@ def test_no_more_games_at_once_than_asked_for(tmp_path):
     plan, _ = stage._make_plan(
         config_for(tmp_path, threads=16, games=20, parallel_games=2),
         read_info(make_champion(tmp_path / "saved_models")),
-        Numbering(RunNumbers(0, 0, 20), [*range(20)], None), 0, False, SILENT,
+        Numbering(RunNumbers(0, 0, 20), [*range(20)], None), {}, 0, False, SILENT,
     )  # fmt: skip
     assert (plan.threads, plan.rows) == (2, 1)
 

@@ -77,7 +77,8 @@ def test_games_that_come_a_few_at_a_time_are_those_of_a_run(tmp_path, monkeypatc
     learner, previous = tmp_path / "saved_models/000001-test", tmp_path / "saved_models/000000-test"
     others = {} if spec == "go:any" else Others(previous=previous).model_dump(mode="json")
     plan = Plan(config, parse_game(spec), method_named("alphazero"), threads=1, rows=8)
-    job = {**plan.to_job(), "update": {"learner": str(learner), "generation": 1, "others": others}}
+    update = {"learner": str(learner), "generation": 1, "others": others, "fair_setups": {}}
+    job = {**plan.to_job(), "update": update}
     models = {str(path): model_files(path) for path in (learner, previous)}
     remote = SelfplayExecutor(job, models)
     try:
@@ -104,7 +105,8 @@ def executor_for(model: Path, rows: int, threads: int = 1) -> SelfplayExecutor:
     """Its model plays tic-tac-toe against itself."""
     config = SelfplayConfig(backend="torch", seed=3)
     plan = Plan(config, parse_game("tictactoe"), method_named("alphazero"), threads, rows)
-    job = {**plan.to_job(), "update": {"learner": str(model), "generation": 0, "others": {}}}
+    update = {"learner": str(model), "generation": 0, "others": {}, "fair_setups": {}}
+    job = {**plan.to_job(), "update": update}
     return SelfplayExecutor(job, {str(model): model_files(model)})
 
 

@@ -30,7 +30,7 @@ def test_shares_and_komi() -> None:
     seeds = seeds_of(20_000)
     counts = np.bincount([variety.board_of(seed) for seed in seeds], minlength=3) / len(seeds)
     np.testing.assert_allclose(counts, np.array([1, 4, 2.5]) / 7.5, atol=0.015)
-    points = np.array([variety.with_setup(seed).setup for seed in seeds]) / 2
+    points = np.array([variety.with_setup(seed, 1).setup for seed in seeds]) / 2
     assert abs(points.mean()) < 0.1 and abs(points.std() - 3) < 0.1 and np.abs(points).max() <= 15
     assert len(np.unique(points)) > 25 and (points % 1 == 0.5).any()
 
@@ -38,7 +38,30 @@ def test_shares_and_komi() -> None:
 def test_without_options_the_model_plays_its_own_board() -> None:
     variety = Variety.of(SelfplayConfig(), parse_game("gomoku:9"))
     assert [game.spec for game in variety.games] == ["gomoku:9"] and variety.rows(37) == [37]
-    assert all(variety.with_setup(seed) is seed for seed in seeds_of(5))
+    assert all(variety.with_setup(seed, 0) is seed for seed in seeds_of(5))
+
+
+def test_some_games_have_the_komi_that_makes_their_board_even() -> None:
+    variety = Variety.of(SelfplayConfig(boards="9=1,19=1", komi_spread=1.5, fair_komi_fraction=0.75), HOME)
+    usual = np.array([variety.with_setup(seed, 1).setup for seed in seeds_of(8000)]) / 2
+    assert abs(usual.mean()) < 0.1  # before any game has ended
+    variety.fair_setups = {"go:any,komi=7": 2, "go:any,size=19,komi=7": 24}
+    for board, fair in enumerate((1.0, 12.0)):
+        points = np.array([variety.with_setup(seed, board).setup for seed in seeds_of(8000)]) / 2
+        assert abs(points.mean() - 0.75 * fair) < 0.15
+        if board:
+            nearer = np.abs(points - fair) < fair / 2
+            assert abs(nearer.mean() - 0.75) < 0.02
+            assert abs(points[nearer].mean() - fair) < 0.1 and abs(points[~nearer].mean()) < 0.1
+            np.testing.assert_allclose([points[nearer].std(), points[~nearer].std()], 1.5, atol=0.1)
+
+
+def test_komi_decides_no_game_alone() -> None:
+    """Beyond all points of the board it would; komi of the spread adds to a fair one."""
+    variety = Variety.of(SelfplayConfig(boards="5=1,19=1", komi_spread=15, fair_komi_fraction=1), HOME)
+    variety.fair_setups = {game.spec: 60 for game in variety.games}
+    small, large = (np.array([variety.with_setup(seed, board).setup for seed in seeds_of(4000)]) for board in (0, 1))
+    assert small.max() == 2 * (25 - 7) and large.max() == 60 + 30 and large.min() == 60 - 30
 
 
 def test_every_game_is_dealt_once() -> None:
@@ -178,7 +201,8 @@ def test_rows_follow_the_work() -> None:
         ({"boards": "9=1,9=2"}, "go:any", "listed twice"),
         ({"komi_spread": 2}, "go:9", "don't see komi"),
         ({"komi_spread": 2}, "gomoku:9", "don't see komi"),
-        ({"komi_spread": 2}, "gomoku:any", "don't see komi"),
+        ({"komi_spread": 2}, "gomoku:any", "--komi-spread: networks of gomoku:any don't see komi"),
+        ({"fair_komi_fraction": 0.5}, "go:9", "--fair-komi-fraction: networks of go:9 don't see komi"),
         ({"boards": "9=1,20=1"}, "gomoku:any", "found size 20; wanted 9 to 19"),
     ],
 )

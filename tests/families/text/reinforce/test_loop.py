@@ -474,7 +474,8 @@ def played_by_a_worker(model: Path, count: int) -> list[PlayedGame]:
     """Games of the same seed. All numbers must come back, those of the dropped ones too."""
     game = parse_game(KUHN)
     plan = Plan(SelfplayConfig(seed=3), game, method_named(read_info(model).method), rows=4)
-    job = {**plan.to_job(), "update": {"learner": str(model), "generation": 0, "others": {}}}
+    update = {"learner": str(model), "generation": 0, "others": {}, "fair_setups": {}}
+    job = {**plan.to_job(), "update": update}
     worker = SelfplayExecutor(job, {str(model): model_files(model)})
     found: dict[int, PlayedGame] = {}
     try:
