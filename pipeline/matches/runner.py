@@ -171,7 +171,7 @@ def most_rows(entrants: Sequence[Entrant]) -> int | None:
 
 
 def batch_of(entrants: Sequence[Entrant], rows: int) -> int:
-    """The largest batch of a thread that plays so many games."""
+    """The largest batch of a thread that plays this many games at once."""
     most = most_rows(entrants)
     return max(rows, LEAST_BATCH if most is None else min(most, LEAST_BATCH))
 

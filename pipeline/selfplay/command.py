@@ -271,7 +271,8 @@ def play(
     workers = min(config.workers, num_games, config.parallel_games)
     with ExitStack() as held:
         info = read_info(network)
-        continued = _provenance(games.continues, config.seed)
+        keeps = config.resign_false_rate or config.fair_komi_fraction  # what the run that it continues has found
+        continued = _provenance(games.continues, config.seed) if keeps else {}
         plan, calibration = _make_plan(config, info, games, continued, workers, config.runner == "ray", progress)
         fair = FairKomi(plan.variety.games) if config.fair_komi_fraction else None
         if fair is not None:

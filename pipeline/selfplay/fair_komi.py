@@ -19,7 +19,7 @@ from pipeline.games.capabilities import komi_of, variant
 from pipeline.games.contract import AnyGame, States
 from pipeline.games.replay import replay_one
 from pipeline.run.shards import BOTH, End, GameRecord, newest_shards, read_shard
-from pipeline.selfplay.variety import HALF_POINTS, MOST_FAIR
+from pipeline.selfplay.variety import HALF_POINTS, MOST_FAIR, within
 
 GAMES = 40  # of a board; more would follow the players' progress too slowly
 LEAST_GAMES = 8
@@ -63,7 +63,7 @@ class FairKomi:
         found = {}
         for spec, said in self._said.items():
             beyond = HALF_POINTS * (float(np.mean(said)) - _komi(self._games[spec])) if len(said) >= LEAST_GAMES else 0
-            found[spec] = round(min(max(beyond, -MOST_FAIR), MOST_FAIR))
+            found[spec] = round(within(beyond, MOST_FAIR))
         return found
 
     def _said_by(self, spec: str, record: GameRecord) -> float | None:
@@ -89,7 +89,7 @@ def komi_said_by(game: AnyGame, record: GameRecord, final: States | None) -> flo
         lead = game.settled_scores(final, game.settled_owners(final))
     else:
         lead = game.scores(final)
-    return komi + min(max(float(lead[0]), -MOST_LEAD), MOST_LEAD)
+    return komi + within(float(lead[0]), MOST_LEAD)
 
 
 def _komi(game: AnyGame) -> float:

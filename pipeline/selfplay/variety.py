@@ -77,12 +77,12 @@ class Variety:
         game, differs = self.games[board], 0.0
         if self.komi_spread:
             differs = NormalDist(0, HALF_POINTS * self.komi_spread).inv_cdf(min(max(of_spread, 1e-9), 1 - 1e-9))
-        setup = _within(differs, MOST_SPREAD)
+        setup = within(differs, MOST_SPREAD)
         if of_fair < self.fair_komi_fraction:
             setup += self.fair_setups.get(game.spec, 0)
         assert isinstance(game, AllBoards)  # or its networks see no komi
         most = HALF_POINTS * (game.num_points - abs(komi_of(game) or 0))  # komi beyond all points decides the game
-        return replace(seed, setup=round(_within(setup, most)))
+        return replace(seed, setup=round(within(setup, most)))
 
     def rows(self, most: int) -> list[int]:
         """How many of a thread's rows each board has, by its share of the moves: games are longer on larger boards."""
@@ -139,7 +139,7 @@ class GamesOn(Iterator[GameSeed]):
         return dealt
 
 
-def _within(number: float, most: float) -> float:
+def within(number: float, most: float) -> float:
     return min(max(number, -most), most)
 
 

@@ -587,8 +587,8 @@ GATHER_FAULTS = (
         "fair-komi-without-the-games-komi",
         "The komi that makes games even follows the results with komi, so it never settles.",
         "pipeline/selfplay/fair_komi.py",
-        "komi + min(max(",
-        "min(max(",
+        "komi + within(",
+        "within(",
         ("tests/selfplay/test_fair_komi.py::test_what_a_game_says_by_hand",),
     ),
     Mutant(
